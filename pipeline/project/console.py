@@ -1,0 +1,13 @@
+"""Blocks for a terminal: the Markdown as it is, one part a block."""
+
+from pipeline.output import Block
+from pipeline.project.profile import Part, Profile
+
+
+def project(block: Block, profile: Profile) -> list[Part]:  # noqa: ARG001 - a console shows every target alike
+    """Show the block's body and its note; the separator is kept, so that the texts joined read as the answer."""
+    if block.markers.get("suppressed"):
+        return []
+    note = block.markers.get("note")
+    body = block.body + (f"\n[{note}]" if note else "")
+    return [Part(ordinal=0, body=body + block.separator, content_type="text/markdown; charset=utf-8")]

@@ -1,0 +1,33 @@
+"""Blocks for a webhook: one JSON body a block, with the same bytes at every repeat.
+
+The separator travels in its own member, so a receiver that concatenates `text` and `separator` in order of `block`
+holds the answer exactly as it was streamed.
+"""
+
+import msgspec
+
+from pipeline.output import Block
+from pipeline.project.profile import Part, Profile
+
+_ENCODER = msgspec.json.Encoder(order="sorted")
+
+
+def project(block: Block, profile: Profile) -> list[Part]:
+    """Make the JSON body of the block; deterministic, since its hash is compared at every send."""
+    if block.markers.get("suppressed"):
+        return []
+    body = {
+        "type": "block.created",
+        "turn": profile.turn,
+        "session": profile.session,
+        "target": profile.name,
+        "recipient": profile.recipient,
+        "block": block.ordinal,
+        "part": 0,
+        "text": block.text,
+        "opener": block.opener,
+        "closer": block.closer,
+        "separator": block.separator,
+        "markers": block.markers,
+    }
+    return [Part(ordinal=0, body=_ENCODER.encode(body).decode(), content_type="application/json")]
