@@ -1,0 +1,126 @@
+"""The supervisor: names, restarts, drains, and takes everyone along."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Self
+
+import psutil
+import pytest
+
+from tests.support.waiting import wait_until, wait_until_sync
+from workers.supervisor import FIRST_WAIT_S, LONGEST_WAIT_S, Role, Supervisor, default_roles, next_wait, read_procfile
+
+STAY = "import signal, sys; print('here', flush=True); signal.signal(15, lambda *_: sys.exit(0)); signal.pause()"
+SUPERVISE = """
+import asyncio, sys
+from workers.supervisor import Role, Supervisor
+stay = Role(name="stay", command=(sys.executable, "-c", "import signal; signal.pause()"), count=2)
+async def main():
+    supervisor = Supervisor([stay], sink=lambda name, line: None)
+    running = asyncio.create_task(supervisor.run(asyncio.Event()))
+    while len(supervisor.pids()) < 2:
+        await asyncio.sleep(0.01)
+    print(*supervisor.pids().values(), flush=True)
+    await running
+asyncio.run(main())
+"""
+
+
+def python(name: str, program: str, count: int = 1) -> Role:
+    return Role(name=name, command=(sys.executable, "-c", program), count=count)
+
+
+class Run:
+    """A supervisor running in the test's loop, its lines kept."""
+
+    def __init__(self, *roles: Role) -> None:
+        self.lines: list[tuple[str, str]] = []
+        self.stop = asyncio.Event()
+        self.supervisor = Supervisor(roles, sink=lambda name, line: self.lines.append((name, line)))
+
+    async def __aenter__(self) -> Self:
+        self.task = asyncio.create_task(self.supervisor.run(self.stop))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.stop.set()
+        await self.task
+
+
+async def test_every_line_is_passed_on_under_the_name_of_its_process() -> None:
+    async with Run(python("one", "print('a'); print('b', end='')"), python("two", STAY)) as run:
+        await wait_until(lambda: len(run.lines) >= 4, "all have spoken")
+    assert {("one.1", "a"), ("one.1", "b"), ("two.1", "here")} <= set(run.lines)
+
+
+async def test_a_killed_process_is_started_again() -> None:
+    async with Run(python("stay", STAY)) as run:
+        await wait_until(lambda: ("stay.1", "here") in run.lines, "it runs")
+        first = run.supervisor.pids()["stay.1"]
+        os.kill(first, signal.SIGKILL)
+        await wait_until(lambda: run.supervisor.pids().get("stay.1", first) != first, "another runs")
+    assert any("killed by SIGKILL" in line for _, line in run.lines)
+
+
+async def test_stopping_ends_every_process_in_order() -> None:
+    async with Run(python("stay", STAY, count=2)) as run:
+        await wait_until(lambda: run.lines.count(("stay.1", "here")) + run.lines.count(("stay.2", "here")) == 2, "up")
+        pids = list(run.supervisor.pids().values())
+    assert not any(psutil.pid_exists(pid) for pid in pids)
+    assert not any("starts again" in line for _, line in run.lines)
+
+
+async def test_a_program_that_does_not_exist_is_told_and_tried_again() -> None:
+    async with Run(Role(name="none", command=("/no/such/program",))) as run:
+        await wait_until(lambda: any("starts again" in line for _, line in run.lines), "it was told")
+    assert "could not start" in run.lines[0][1]
+
+
+def test_no_process_outlives_a_killed_supervisor() -> None:
+    supervisor = subprocess.Popen([sys.executable, "-c", SUPERVISE], stdout=subprocess.PIPE, text=True)
+    assert supervisor.stdout is not None
+    pids = [int(word) for word in supervisor.stdout.readline().split()]
+    supervisor.kill()
+    supervisor.wait()
+    supervisor.stdout.close()
+    assert len(pids) == 2
+    wait_until_sync(
+        lambda: all(not psutil.pid_exists(pid) or psutil.Process(pid).status() == "zombie" for pid in pids), "all gone"
+    )
+
+
+@pytest.mark.parametrize(
+    ("previous", "lived", "expected"),
+    [
+        (0.0, 0.1, FIRST_WAIT_S),
+        (FIRST_WAIT_S, 0.1, FIRST_WAIT_S * 2),
+        (LONGEST_WAIT_S, 0.1, LONGEST_WAIT_S),
+        (LONGEST_WAIT_S, 3600.0, FIRST_WAIT_S),
+    ],
+)
+def test_the_wait_doubles_for_those_that_die_young(previous: float, lived: float, expected: float) -> None:
+    assert next_wait(previous, lived) == expected
+
+
+def test_a_procfile_names_one_role_per_line(tmp_path: Path) -> None:
+    path = tmp_path / "Procfile"
+    path.write_text("# roles\nfold: python -m workers fold\n\nodd: 'my program' --flag\n")
+    assert read_procfile(path) == [
+        Role(name="fold", command=(sys.executable, "-m", "workers", "fold")),
+        Role(name="odd", command=("my program", "--flag")),
+    ]
+
+
+def test_a_line_that_is_no_role_is_refused_by_its_number(tmp_path: Path) -> None:
+    path = tmp_path / "Procfile"
+    path.write_text("fold: python\nnonsense\n")
+    with pytest.raises(ValueError, match=":2: expected"):
+        read_procfile(path)
+
+
+def test_the_procfile_of_the_checkout_is_the_default() -> None:
+    assert read_procfile(Path("Procfile")) == default_roles()
