@@ -1,0 +1,74 @@
+"""The inequalities between settings that the protocols rest on, and the ranges of single values."""
+
+from collections.abc import Iterator
+
+from workers.config.schema import Config
+
+LONGEST_POLL_MS = 1_000
+"""A lost wake-up costs at most this."""
+SHORTEST_KEY_WINDOW_MS = 60_000
+"""A receiver that forgets keys sooner is treated as one that knows none."""
+
+
+def check(config: Config) -> list[str]:
+    """Every rule that the configuration breaks, in words; empty when it can be used."""
+    return [*_ranges(config), *_leases(config), *_delivery(config), *_names(config)]
+
+
+def _ranges(config: Config) -> Iterator[str]:
+    if not 1 <= config.redis.partitions <= 4096:
+        yield f"redis.partitions: 1 to 4096 is expected, found {config.redis.partitions}"
+    if not config.redis.prefix or any(char in config.redis.prefix for char in "{}: \n"):
+        yield f"redis.prefix: letters without braces, colons or spaces are expected, found {config.redis.prefix!r}"
+    for section in ("redis", "ingest", "fold", "delivery", "gateway", "retention", "limits"):
+        body = getattr(config, section)
+        for field in body.__struct_fields__:
+            value = getattr(body, field)
+            positive = field.endswith(("_ms", "_bytes", "_count", "_events", "_writes", "_turns", "_limit"))
+            if positive and isinstance(value, int) and value <= 0:
+                yield f"{section}.{field}: a number above 0 is expected, found {value}"
+    if config.ingest.lag_low >= config.ingest.lag_high:
+        yield "ingest.lag_low must be below ingest.lag_high"
+    if not 0 <= config.gateway.port <= 65535:
+        yield f"gateway.port: 0 to 65535 is expected, found {config.gateway.port}"
+
+
+def _leases(config: Config) -> Iterator[str]:
+    for role in ("ingest", "fold", "delivery"):
+        body = getattr(config, role)
+        if body.renew_ms * 3 > body.lease_ms:
+            yield f"{role}.renew_ms ({body.renew_ms}) must be at most a third of {role}.lease_ms ({body.lease_ms})"
+        if config.redis.block_ms >= body.lease_ms:
+            yield f"redis.block_ms ({config.redis.block_ms}) must be below {role}.lease_ms ({body.lease_ms})"
+    if config.redis.block_ms > LONGEST_POLL_MS:
+        yield f"redis.block_ms ({config.redis.block_ms}) must be at most {LONGEST_POLL_MS}"
+    if config.gateway.poll_ms > LONGEST_POLL_MS:
+        yield f"gateway.poll_ms ({config.gateway.poll_ms}) must be at most {LONGEST_POLL_MS}"
+
+
+def _delivery(config: Config) -> Iterator[str]:
+    body = config.delivery
+    if body.send_deadline_ms + body.margin_ms > body.lease_ms - body.renew_ms:
+        yield (
+            f"delivery.send_deadline_ms + margin_ms ({body.send_deadline_ms + body.margin_ms}) must be at most "
+            f"delivery.lease_ms - renew_ms ({body.lease_ms - body.renew_ms})"
+        )
+    for name, target in config.targets.items():
+        window = target.key_window_ms
+        if target.channel == "webhook" and window >= SHORTEST_KEY_WINDOW_MS and window <= body.quarantine_ms:
+            yield (
+                f"targets.{name}.key_window_ms ({window}) must be above delivery.send_deadline_ms + lease_ms + margin_ms "
+                f"({body.quarantine_ms})"
+            )
+
+
+def _names(config: Config) -> Iterator[str]:
+    default = config.gateway.default_upstream
+    if default and default not in config.upstreams:
+        yield f"gateway.default_upstream: no upstream is named {default!r}"
+    for name, upstream in config.upstreams.items():
+        if not upstream.base_url.startswith(("http://", "https://")):
+            yield f"upstreams.{name}.base_url: an http or https URL is expected"
+    for name, target in config.targets.items():
+        if target.channel == "webhook" and not target.url.startswith(("http://", "https://")):
+            yield f"targets.{name}.url: an http or https URL is expected"

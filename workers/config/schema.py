@@ -1,0 +1,219 @@
+"""What can be configured: frozen structs, one per section, every default with its reason beside it.
+
+Times are whole milliseconds and say so in their names; sizes are bytes. Nothing here reads a file or the environment.
+"""
+
+from typing import Literal
+
+import msgspec
+
+KIB = 1024
+MIB = 1024 * KIB
+SECOND = 1_000
+MINUTE = 60 * SECOND
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A group of settings: immutable, by name only, unknown keys refused."""
+
+
+class RedisConfig(Section, frozen=True, kw_only=True):
+    """The server that everything durable is on."""
+
+    url: str = "redis://127.0.0.1:6379/0"
+    prefix: str = "fl"
+    partitions: int = 16
+    """Set once for a deployment: the partition of a session follows from it."""
+    cluster: bool = False
+    connect_timeout_ms: int = 2 * SECOND
+    socket_timeout_ms: int = 3 * SECOND
+    """Longest wait for a reply that does not block; longer means the connection is lost."""
+    block_ms: int = 900
+    """Longest blocking read: below one second, so that a lost wake-up costs at most that."""
+    durable: Literal["none", "waitaof", "wait"] = "none"
+    """What an intent waits for before its socket is opened, where the server does not write through by itself."""
+
+
+class IngestConfig(Section, frozen=True, kw_only=True):
+    """Processes that read upstreams and publish their events."""
+
+    lease_ms: int = 5 * SECOND
+    renew_ms: int = 1_500
+    max_turns: int = 256
+    """Turns that one process carries at once."""
+    take_count: int = 16
+    buffer_bytes: int = 4 * MIB
+    """Bytes read but not yet published, over all turns of a process."""
+    turn_buffer_bytes: int = 512 * KIB
+    """The same, for one turn."""
+    lag_high: int = 20_000
+    """Unfolded log entries of a partition at which its upstream sockets are not read any more."""
+    lag_low: int = 10_000
+    batch_max_events: int = 512
+    batch_max_bytes: int = 256 * KIB
+    producer_keep_ms: int = 5 * SECOND
+    """How long acknowledged events are kept, in case the server loses its tail."""
+    retry_base_ms: int = 250
+    retry_max_ms: int = 10 * SECOND
+
+
+class FoldConfig(Section, frozen=True, kw_only=True):
+    """Processes that fold the log into frames and blocks."""
+
+    lease_ms: int = 5 * SECOND
+    renew_ms: int = 1_500
+    take_count: int = 256
+    """Log entries of one take."""
+    commit_max_bytes: int = 1 * MIB
+    commit_max_writes: int = 4_000
+    """Frame and block records of one commit: a script holds the server while it runs (10,000 took 23 ms)."""
+    trim_every_ms: int = 10 * SECOND
+    deadline_every_ms: int = 500
+
+
+class DeliveryConfig(Section, frozen=True, kw_only=True):
+    """Processes that send blocks to channels."""
+
+    lease_ms: int = 15 * SECOND
+    renew_ms: int = 3 * SECOND
+    send_deadline_ms: int = 8 * SECOND
+    """From connect to reply of one attempt."""
+    margin_ms: int = 2 * SECOND
+    take_count: int = 64
+    max_attempts: int = 12
+    age_limit_ms: int = 24 * HOUR
+    unknown_hold_ms: int = 5 * MINUTE
+    """How long an unknown delivery holds back its lane."""
+    unknown_max_ms: int = 7 * DAY
+    """How long it is kept for a person to resolve, before it counts as abandoned."""
+    backoff_base_ms: int = 500
+    backoff_max_ms: int = 5 * MINUTE
+
+    @property
+    def quarantine_ms(self) -> int:
+        """How long after an attempt's start its request may still be on its way."""
+        return self.send_deadline_ms + self.lease_ms + self.margin_ms
+
+
+class GatewayConfig(Section, frozen=True, kw_only=True):
+    """The HTTP door."""
+
+    host: str = "127.0.0.1"
+    port: int = 8137
+    cors: list[str] = []
+    max_body_bytes: int = 4 * MIB
+    client_queue_bytes: int = 256 * KIB
+    """Frames queued for one client; beyond it the client is served from the stream."""
+    keepalive_ms: int = 15 * SECOND
+    poll_ms: int = 1 * SECOND
+    tenant_limit: int = 256
+    """Unfinished turns of one tenant."""
+    partition_limit: int = 1_024
+    """Unfinished turns of one partition."""
+    default_upstream: str = ""
+    require_keys: bool = False
+    """Ask for an API key although the gateway listens on loopback."""
+
+
+class RetentionConfig(Section, frozen=True, kw_only=True):
+    """How long what is finished can still be read."""
+
+    turn_ms: int = 24 * HOUR
+    """A turn's record, frames and blocks, from its end and its last delivery's."""
+    log_ms: int = 1 * HOUR
+    """The log behind the low-water mark."""
+    idempotency_ms: int = 24 * HOUR
+    part_ms: int = 24 * HOUR
+    """A settled delivery's record."""
+
+
+class LimitsConfig(Section, frozen=True, kw_only=True):
+    """What ends a turn by name; frozen into each turn when it is submitted."""
+
+    turn_max_ms: int = 1 * HOUR
+    silence_ms: int = 5 * MINUTE
+    """No event at all for so long."""
+    queue_max_ms: int = 10 * MINUTE
+    """Submitted and never taken."""
+    tool_ms: int = 10 * MINUTE
+    """A gateway tool that never answers."""
+    cancel_grace_ms: int = 10 * SECOND
+    """After a cancel, how long the ingest process has to end the turn by itself."""
+    turn_max_bytes: int = 64 * MIB
+
+
+class ServiceConfig(Section, frozen=True, kw_only=True):
+    """The operations port of every process: /healthz, /readyz, /metrics."""
+
+    host: str = "127.0.0.1"
+    port: int | None = None
+    """None: no port; 0: any free one, written to the log."""
+    drain_ms: int = 10 * SECOND
+    """Longest graceful stop."""
+
+
+class LogConfig(Section, frozen=True, kw_only=True):
+    """The JSON log."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class UpstreamConfig(Section, frozen=True, kw_only=True):
+    """One model API or agent, known to clients by its name alone."""
+
+    base_url: str
+    wire: str = "responses"
+    path: str = "/responses"
+    api_key_env: str = ""
+    """The variable that holds the key; the key itself stands nowhere."""
+    models: list[str] = []
+    """Model names that the gateway routes here."""
+    headers: dict[str, str] = {}
+    connect_timeout_ms: int = 10 * SECOND
+    read_timeout_ms: int = 2 * MINUTE
+    connect_retries: int = 3
+    resumable: bool = False
+    side_effects: bool = True
+    """False: a request may be made a second time after its first carrier died unanswered."""
+    runtime: Literal["main", "subagent", "acp"] = "main"
+    gateway_tools: list[str] = []
+    """Names of functions that the gateway, not the client, answers."""
+
+
+class TargetConfig(Section, frozen=True, kw_only=True):
+    """One place that blocks are sent to."""
+
+    channel: Literal["console", "webhook"]
+    url: str = ""
+    secret_env: str = ""
+    """The variable that holds the signing secret."""
+    path: str = "-"
+    """The console's file; ``-`` is standard output."""
+    headers: dict[str, str] = {}
+    policy: Literal["hold", "resend", "drop"] = "hold"
+    """What happens to a delivery whose outcome is unknown: wait for a person, send again knowingly, or give up."""
+    key_window_ms: int = 24 * HOUR
+    """How long the receiver remembers an idempotency key; under a minute counts as not at all."""
+    account: str = ""
+    """Targets of one account share its rate budget; empty: the target's own name."""
+    rate_per_s: float = 0.0
+    """Sends per second of the account; 0 is unlimited."""
+    burst: int = 10
+
+
+class Config(Section, frozen=True, kw_only=True):
+    """Everything that a process can be told."""
+
+    redis: RedisConfig = RedisConfig()
+    ingest: IngestConfig = IngestConfig()
+    fold: FoldConfig = FoldConfig()
+    delivery: DeliveryConfig = DeliveryConfig()
+    gateway: GatewayConfig = GatewayConfig()
+    retention: RetentionConfig = RetentionConfig()
+    limits: LimitsConfig = LimitsConfig()
+    service: ServiceConfig = ServiceConfig()
+    log: LogConfig = LogConfig()
+    upstreams: dict[str, UpstreamConfig] = {}
+    targets: dict[str, TargetConfig] = {}

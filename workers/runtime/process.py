@@ -1,0 +1,51 @@
+"""What every process does around its work: signals to a stop event, the loop, the failpoints, the title."""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import uvloop
+
+from workers.config import Config
+from workers.observability import logs
+from workers.runtime import failpoints
+
+Run = Callable[[Config, asyncio.Event], Awaitable[None]]
+"""A role: runs until the event is set, then drains and returns."""
+
+
+def run(role: str, config: Config, main: Run) -> int:
+    """Run a role until SIGTERM or SIGINT; the exit code is 0 after a clean drain. A second signal ends it at once."""
+    failpoints.arm(os.environ)
+    logs.configure(config.log.level, role=role)
+    set_title(f"foldline-{role}")
+    with contextlib.suppress(KeyboardInterrupt):
+        uvloop.run(_supervised(role, config, main))
+    return 0
+
+
+async def _supervised(role: str, config: Config, main: Run) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    log = logs.bind(role=role)
+
+    def ask(signum: int) -> None:
+        if stop.is_set():
+            os._exit(128 + signum)
+        log.info("stopping", signal=signal.Signals(signum).name)
+        stop.set()
+
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signum, ask, signum)
+    log.info("started", pid=os.getpid())
+    await main(config, stop)
+    log.info("stopped")
+
+
+def set_title(title: str) -> None:
+    """Name the process for ps and top, where the system allows it (15 characters)."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/comm").write_text(title[:15], encoding="ascii")

@@ -1,0 +1,44 @@
+"""When nothing may be taken over: for one lease period after the server was away, restarted, loaded or stepped its time.
+
+While the server is down nobody can renew, so its downtime looks like idleness: without this rule the first process back would
+declare every live turn lost. Holders renew as soon as the server answers; one full lease period gives each of them the time.
+The same holds for age limits. A new process cannot know what happened before it, so it also asks how long the server is up.
+"""
+
+from workers.observability import logs, metrics
+from workers.runtime.clock import Clock
+from workers.streams.connection import AsyncClient
+
+STEP_MS = 5_000
+"""A jump of the server's time against our monotonic clock beyond which leases by server time mean nothing."""
+
+
+class Guard:
+    """Holds back take-overs (and age limits) after a disturbance. One for each process; shared by all its loops."""
+
+    def __init__(self, clock: Clock, lease_ms: int) -> None:
+        self._clock = clock
+        self._lease_ms = lease_ms
+        self._closed_until_ms = 0
+        self._run_ids: dict[str, str] = {}
+        self._offsets: dict[str, int] = {}
+
+    def disturbed(self, reason: str) -> None:
+        """Close for one lease period from now."""
+        now = self._clock.boottime_ms()
+        if now >= self._closed_until_ms:
+            metrics.GUARD_CLOSED.labels(reason=reason).inc()
+            logs.bind(reason=reason, lease_ms=self._lease_ms).warning("takeovers_held_back")
+        self._closed_until_ms = now + self._lease_ms
+
+    def may_take_over(self) -> bool:
+        """Whether leases that ran out may be believed now; ask ``check`` first."""
+        return self._clock.boottime_ms() >= self._closed_until_ms
+
+    async def check(self, client: AsyncClient) -> bool:
+        """Look at the server (run id, uptime, time) and answer like ``may_take_over``; never raises for an absent server."""
+        raise NotImplementedError
+
+    def observe(self, node: str, run_id: str, uptime_ms: int, server_ms: int) -> None:
+        """Judge one reading of a node."""
+        raise NotImplementedError
