@@ -1,0 +1,1 @@
+"""Bytes to server-sent events, to the WHATWG rules at any cut."""
