@@ -14,7 +14,7 @@ from workers.config.schema import Config, Section, TargetConfig, UpstreamConfig
 FILE_NAME = "foldline.toml"
 PREFIX = "FOLDLINE_"
 FILE_VARIABLE = "FOLDLINE_CONFIG"
-RESERVED = ("FOLDLINE_CONFIG", "FOLDLINE_FAILPOINTS", "FOLDLINE_SERVER", "FOLDLINE_CI")
+RESERVED = ("FOLDLINE_CONFIG", "FOLDLINE_FAILPOINTS", "FOLDLINE_SERVER", "FOLDLINE_CI", "FOLDLINE_API_KEY")
 """Variables that are no settings; so is everything that starts with FOLDLINE_TEST_ or is named as a secret's variable."""
 
 TABLES: dict[str, type[Section]] = {"upstreams": UpstreamConfig, "targets": TargetConfig}
