@@ -1,4 +1,4 @@
-"""Who may use the gateway: API keys, stored as hashes, each with a name and a tenant.
+"""Who may use the gateway, and whether the data is ours: API keys, stored as hashes with a name and a tenant; the schema version.
 
 Authority: the hash `fl:keys`; its fields are SHA-256 digests of keys, its values JSON. A key itself is shown once, to whoever made
 it, and stands nowhere. Keys are long and random (`foldline keys add` draws them), so a plain digest cannot be searched. A revoked key
@@ -11,8 +11,10 @@ from typing import Any, Final
 
 import msgspec
 
-from ledger.commands import Call, as_int, as_pairs, as_text
-from ledger.keys import Keyspace
+from ledger.commands import Call
+from ledger.errors import SchemaMismatch
+from ledger.keys import SCHEMA_VERSION, Keyspace
+from ledger.replies import as_int, as_pairs, as_text
 
 DEFAULT_TENANT: Final = "default"
 """The tenant of everybody while no key exists."""
@@ -30,6 +32,19 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _decoder = msgspec.json.Decoder(ApiKey)
+
+
+def check_meta(keys: Keyspace) -> Call[None]:
+    """Write schema version and number of partitions when absent; SchemaMismatch when the data has others."""
+
+    def decode(reply: Any) -> None:
+        schema, partitions = as_text(reply[0]), as_text(reply[1])
+        if schema != str(SCHEMA_VERSION):
+            raise SchemaMismatch("schema of the data", expected=str(SCHEMA_VERSION), found=schema)
+        if partitions != str(keys.partitions):
+            raise SchemaMismatch("number of partitions", expected=partitions, found=str(keys.partitions))
+
+    return Call("check_meta", (keys.meta,), (SCHEMA_VERSION, keys.partitions), decode)
 
 
 def hash_key(secret: str) -> str:
