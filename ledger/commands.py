@@ -9,10 +9,10 @@ with the text itself: that runs it and leaves it loaded on exactly the node that
 """
 
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Final, Generic, Protocol, TypeVar, cast
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import redis.exceptions as redis_errors
 
@@ -143,36 +143,3 @@ def translate(operation: str, error: BaseException) -> LedgerError:
     if isinstance(error, _REPEAT) or str(error).startswith(_REPEAT_CODES):
         return Unavailable(text)
     return UnexpectedReply(operation, error)
-
-
-# reading replies, whatever protocol version and decoding the client was built with
-
-
-def as_text(value: Any) -> str:
-    """A reply as text; an absent one is empty."""
-    if value is None:
-        return ""
-    return value.decode() if isinstance(value, bytes) else str(value)
-
-
-def as_texts(value: Any) -> list[str]:
-    """A reply that lists texts."""
-    return [as_text(item) for item in value or ()]
-
-
-def as_int(value: Any) -> int:
-    """A reply that is a number; an absent one is 0."""
-    return int(value) if value else 0
-
-
-def as_pairs(value: Any) -> dict[str, str]:
-    """A reply of fields and values, as a mapping or a flat list."""
-    if isinstance(value, Mapping):
-        return {as_text(name): as_text(item) for name, item in value.items()}
-    flat = as_texts(value)
-    return dict(zip(flat[::2], flat[1::2], strict=True))
-
-
-def as_entries(value: Any) -> list[tuple[str, dict[str, str]]]:
-    """A reply of stream entries, each an id and its fields."""
-    return [(as_text(entry[0]), as_pairs(entry[1])) for entry in cast("Sequence[Any]", value or ())]

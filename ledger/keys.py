@@ -185,6 +185,10 @@ class Keyspace:
         """One block."""
         return self._of(self.partition_of_turn(turn), f"block:{turn}:{ordinal}")
 
+    def parts(self, turn: str) -> str:
+        """Ids of the turn's parts."""
+        return self._of(self.partition_of_turn(turn), f"parts:{turn}")
+
     def part(self, part_id: str) -> str:
         """One part; its id is `turn/block/target hash/part`."""
         turn, _, rest = part_id.partition("/")
@@ -225,6 +229,7 @@ KEY_TABLE: Final[tuple[KeyRow, ...]] = (
     KeyRow("fl:{7}:blocks", "stream, group `delivery`", "ids of new blocks, in commit order", "fold adds and trims", "permanent key; trimmed behind delivery's position", "blocks not yet planned"),
     KeyRow("fl:{7}:lanes", "zset", "lanes that hold parts, by the time at which they are looked at", "delivery", "member ends with its lane", "one per lane"),
     KeyRow("fl:{7}:lane:<hash of session, target>", "list", "part ids in order", "delivery", "ends with its last part", "unsettled parts of the lane"),
+    KeyRow("fl:{7}:parts:<turn>", "list", "ids of the turn's parts", "delivery", _TURN_ENDS, "the turn's parts"),
     KeyRow("fl:{7}:part:<turn>:<block>:<target hash>:<part>", "hash", "state, body and its hash, target, attempts, receipt, error", "delivery", "TTL `retention` once settled", "one message"),
     KeyRow("fl:{7}:sending, …:due, …:unknown, …:dead", "zset", "part ids by time", "delivery", "permanent keys; a member ends with its state", "unsettled parts; `dead` within its retention"),
     KeyRow("fl:{rate:<account>}", "hash", "the rate budget of a bot or webhook", "delivery", "TTL of the budget's window", "few fields"),
