@@ -1,1 +1,1 @@
-"""tests.pipeline."""
+"""Tests of the core."""

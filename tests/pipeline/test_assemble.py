@@ -1,0 +1,178 @@
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from pipeline.assemble import Assembler
+from pipeline.output import Block
+from pipeline.settings import StreamSettings, resolve
+
+FLUSH = None  # stands for a flush among deltas
+
+
+def run(parts: list[str | None], stream: StreamSettings) -> list[Block]:
+    assembler = Assembler(stream)
+    blocks: list[Block] = []
+    for part in parts:
+        blocks += assembler.flush() if part is None else assembler.push(part)
+    return blocks + assembler.flush(final=True)
+
+
+def shown(blocks: list[Block]) -> list[str]:
+    return [block.body for block in blocks]
+
+
+def small(min_chars: int, max_chars: int) -> StreamSettings:
+    return StreamSettings(min_chars=min_chars, max_chars=max_chars)
+
+
+PIECES = st.sampled_from(
+    [
+        "a",
+        "word ",
+        "\n",
+        "\n\n",
+        " ",
+        "```",
+        "```js\n",
+        "~~~\n",
+        "\n```\n",
+        "`",
+        "Done. ",
+        "。",
+        "é",
+        "😀",
+        "\r\n",
+        "  ",
+        "x" * 17,
+    ]
+)
+TEXTS = st.lists(PIECES, max_size=60).map("".join)
+
+
+@st.composite
+def partitions(draw: st.DrawFn) -> tuple[list[str | None], list[str | None], StreamSettings]:
+    """Two partitions of one sequence of texts and flushes."""
+    texts = draw(st.lists(TEXTS, min_size=1, max_size=4))
+    both: list[list[str | None]] = [[], []]
+    for index, text in enumerate(texts):
+        for parts in both:
+            cuts = sorted(draw(st.lists(st.integers(0, len(text)), max_size=12)))
+            parts += [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+            if index < len(texts) - 1:
+                parts.append(FLUSH)
+    least = draw(st.integers(1, 40))
+    return both[0], both[1], small(least, draw(st.integers(least, 60)))
+
+
+@settings(max_examples=400, deadline=None)
+@given(partitions())
+def test_blocks_do_not_depend_on_where_deltas_end_and_lose_nothing(
+    case: tuple[list[str | None], list[str | None], StreamSettings],
+) -> None:
+    one, two, stream = case
+    blocks = run(one, stream)
+    text = "".join(part for part in one if part)
+    assert "".join(block.text + block.separator for block in blocks) == text
+    assert [block.ordinal for block in blocks] == list(range(len(blocks)))
+    assert all(len(block.body) <= stream.max_chars for block in blocks)
+    assert run(two, stream) == blocks
+    characters: list[str | None] = []
+    for part in one:
+        characters += [None] if part is None else list(part)
+    assert run(characters, stream) == blocks
+
+
+@settings(max_examples=200, deadline=None)
+@given(TEXTS, st.integers(12, 40), st.integers(0, 40))
+@example("```js\n\n\n" + "x" * 60, 12, 4)
+def test_no_block_is_a_fence_with_nothing_in_it(text: str, least: int, more: int) -> None:
+    for block in run([text], small(least, least + more)):
+        if block.opener and block.closer:
+            assert block.text
+
+
+def test_a_block_ends_at_the_first_blank_line_past_the_minimum() -> None:
+    blocks = run(["First block line\n\nSecond block line"], small(5, 25))
+    assert shown(blocks) == ["First block line", "Second block line"]
+    assert blocks[0].separator == "\n\n"
+
+
+def test_a_paragraph_is_given_out_when_the_next_begins() -> None:
+    assembler = Assembler(small(5, 100))
+    assert assembler.push("A paragraph.\n\n") == []
+    assert shown(assembler.push("N")) == ["A paragraph."]
+
+
+def test_paragraphs_below_the_minimum_stay_together() -> None:
+    blocks = run(["First paragraph.\n\nSecond paragraph.\n\nThird paragraph."], small(30, 200))
+    assert shown(blocks) == ["First paragraph.\n\nSecond paragraph.", "Third paragraph."]
+
+
+def test_a_full_block_ends_at_a_line_then_a_sentence_then_a_blank_then_hard() -> None:
+    assert shown(run(["one two\nthree four five"], small(4, 12))) == ["one two", "three four", "five"]
+    assert shown(run(["One two. Three four"], small(4, 12))) == ["One two.", "Three four"]
+    assert shown(run(["abcdefghijKLMNOP"], small(1, 10))) == ["abcdefghij", "KLMNOP"]
+
+
+def test_a_hard_cut_keeps_a_character_whole() -> None:
+    assert shown(run(["x" * 19 + "e\u0301tail"], small(1, 20))) == ["x" * 19, "e\u0301tail"]
+
+
+def test_a_fence_cut_in_two_is_closed_and_opened_again() -> None:
+    blocks = run(["```txt\n" + "a" * 80 + "\n```"], small(10, 30))
+    assert shown(blocks)[0] == "```txt\n" + "a" * 19 + "\n```"
+    assert [len(block.text.removeprefix("```txt\n").removesuffix("\n```")) for block in blocks] == [19, 19, 19, 19, 4]
+    assert all(block.body.startswith("```txt\n") and block.body.endswith("\n```") for block in blocks)
+
+
+def test_a_fence_that_fits_is_never_cut_at_its_blank_lines() -> None:
+    code = "```js\nlet a = 1;\n\nlet b = 2;\n```"
+    assert shown(run([code + "\n\nAfter fence"], small(10, 200))) == [code, "After fence"]
+
+
+def test_code_breaks_at_lines_and_keeps_its_indentation() -> None:
+    blocks = run(["```py\nif x:\n    a()\n    b()\n    c()\n```\n"], small(10, 28))
+    assert shown(blocks) == ["```py\nif x:\n    a()\n```", "```py\n    b()\n    c()\n```"]
+
+
+def test_tildes_in_the_middle_of_a_cut_line_open_no_fence() -> None:
+    blocks = run(["a" * 1200 + "~~~xml\nAfter"], small(800, 1200))
+    assert shown(blocks) == ["a" * 1200, "~~~xml\nAfter"]
+
+
+def test_the_start_of_a_fence_waits_at_a_flush_that_is_not_the_last() -> None:
+    assembler = Assembler(small(800, 1200))
+    assembler.push("Intro\n\n~~~")
+    assert shown(assembler.flush()) == ["Intro"]
+    assembler.push("xml\n<a>b</a>\n~~~\n\nAfter")
+    assert shown(assembler.flush(final=True)) == ["~~~xml\n<a>b</a>\n~~~\n\nAfter"]
+
+
+def test_blank_text_waits_and_comes_out_at_the_end_as_a_separator() -> None:
+    assembler = Assembler(small(1, 10))
+    assembler.push("\n\n")
+    assert assembler.flush() == []
+    assert assembler.flush(final=True) == [Block(0, "", separator="\n\n")]
+
+
+def test_an_idle_event_is_wanted_only_when_enough_is_held() -> None:
+    assembler = Assembler(small(5, 100))
+    assembler.push("abc")
+    assert (assembler.wants_idle_after_ms, assembler.idle()) == (None, [])
+    assembler.push("def")
+    assert assembler.wants_idle_after_ms == 1000
+    assert shown(assembler.idle()) == ["abcdef"]
+
+
+@pytest.mark.parametrize(
+    ("given_settings", "expected"),
+    [
+        ({}, StreamSettings()),
+        ({"min_chars": 0, "max_chars": -1}, StreamSettings(min_chars=1, max_chars=1)),
+        ({"min_chars": 5000}, StreamSettings(min_chars=5000, max_chars=5000)),
+        ({"max_chars": "many", "break": "page"}, StreamSettings()),
+        ({"min_chars": 10.7, "max_chars": 20, "idle_ms": 5, "break": "newline"}, StreamSettings(10, 20, 5, "newline")),
+    ],
+)
+def test_settings_are_clamped(given_settings: dict[str, object], expected: StreamSettings) -> None:
+    assert resolve(given_settings) == expected
