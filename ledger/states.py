@@ -42,6 +42,7 @@ class Operation(StrEnum):
     REKEY = "rekey"
     LAPSE = "lapse"
     EXPIRE = "expire"
+    STEP_ASIDE = "step_aside"
     ABANDON = "abandon"
     RESOLVE_SENT = "resolve_sent"
     RESOLVE_NOT_SENT = "resolve_not_sent"
@@ -66,6 +67,7 @@ TRANSITIONS: Final[dict[tuple[State, Operation], State]] = {
     (State.RETRY, Operation.LAPSE): State.UNKNOWN,  # an attempt may have arrived, and the key no longer protects
     (State.PENDING, Operation.EXPIRE): State.DEAD,
     (State.RETRY, Operation.EXPIRE): State.DEAD,
+    (State.UNKNOWN, Operation.STEP_ASIDE): State.UNKNOWN,  # it has held its lane long enough: those behind it go on
     (State.UNKNOWN, Operation.ABANDON): State.ABANDONED,
     # Facts about one attempt, from whoever made it.
     (State.SENDING, Operation.RECEIPT_SENT): State.SENT,
