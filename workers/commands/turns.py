@@ -1,0 +1,104 @@
+"""`foldline turns` and `foldline turn ID`: what runs and what ran, as the ledger has it."""
+
+import asyncio
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from ledger import delivery, turns
+from ledger.errors import LedgerError
+from ledger.records import TurnRecord
+from workers.commands.output import Json, moment, show_record, show_rows
+from workers.commands.session import Ledger, fail, open_ledger, read_config, run_async
+
+COLUMNS = ("turn", "state", "upstream", "session", "frames", "blocks", "submitted", "ended")
+
+
+def list_turns(
+    state: Annotated[str, typer.Option(help="Only turns in this state: queued, running, completed, …")] = "",
+    count: Annotated[int, typer.Option(min=1, help="At most so many, the newest first.")] = 20,
+    as_json: Json = False,
+) -> None:
+    """List turns, the newest first."""
+    rows = [_row(record) for record in run_async(_recent(count)) if state in ("", record.state)]
+    show_rows(rows[:count], COLUMNS, as_json=as_json, empty="no turns")
+
+
+def show_turn(
+    turn: Annotated[str, typer.Argument(metavar="ID", help="The turn's id.")],
+    as_json: Json = False,
+) -> None:
+    """Show one turn: its state, its numbers, its deliveries."""
+    record = run_async(_one(turn))
+    if record is None:
+        fail(f"no turn {turn}: it never was, or its retention is over")
+    show_record(record, as_json=as_json)
+
+
+async def _recent(count: int) -> list[TurnRecord]:
+    async with open_ledger(read_config()) as ledger:
+        partitions = range(ledger.keys.partitions)
+        found = await asyncio.gather(
+            *(ledger.scripts.run(turns.recent_turns(ledger.keys, p, count=count)) for p in partitions)
+        )
+        records = await asyncio.gather(
+            *(ledger.scripts.run(turns.read_turn(ledger.keys, turn)) for names in found for turn in names)
+        )
+    known = [record for record in records if record is not None]
+    return sorted(known, key=lambda record: record.submitted_at, reverse=True)
+
+
+async def _one(turn: str) -> dict[str, Any] | None:
+    async with open_ledger(read_config()) as ledger:
+        record = await find_turn(ledger, turn)
+        if record is None:
+            return None
+        parts = await ledger.scripts.run(delivery.parts_of(ledger.keys, turn))
+    return {
+        **_row(record),
+        "tenant": record.tenant,
+        "runtime": record.runtime,
+        "last_event": moment(record.last_event_at),
+        "started": moment(record.started_at),
+        "terminal": record.ended,
+        "cancel": record.cancel,
+        "usage": _json(record.usage),
+        "error": _json(record.error),
+        "upstream_id": record.upstream_id,
+        "next": dict(record.next),
+        "log_tail": record.tail,
+        "digest": record.digest,
+        "fold_version": record.fold_version,
+        "quarantined": record.quarantined,
+        "ingest_worker": record.ingest_worker,
+        "claims": record.ingest_epoch,
+        "targets": _json(record.targets),
+        "open_parts": record.open_parts,
+        "parts": parts,
+    }
+
+
+async def find_turn(ledger: Ledger, turn: str) -> TurnRecord | None:
+    """Read a turn's record; None for what is no id of ours, too."""
+    try:
+        return await ledger.scripts.run(turns.read_turn(ledger.keys, turn))
+    except ValueError as error:
+        raise LedgerError(str(error)) from None
+
+
+def _row(record: TurnRecord) -> dict[str, Any]:
+    return {
+        "turn": record.id,
+        "state": record.state.value,
+        "upstream": record.upstream,
+        "session": record.session,
+        "frames": record.frames_next,
+        "blocks": record.blocks_next,
+        "submitted": moment(record.submitted_at),
+        "ended": moment(record.ended_at),
+    }
+
+
+def _json(text: str) -> Any:
+    return msgspec.json.decode(text) if text else None
