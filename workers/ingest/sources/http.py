@@ -1,0 +1,110 @@
+"""One upstream answer over HTTP: opened, read chunk by chunk, closed. Every failure comes out as one SourceError.
+
+Redirects are not followed and nothing is repeated by the client itself. The read time-out runs only while we wait for
+bytes: a turn that waits for room, or for the fold, does not read and cannot stall. Connections are not reused, because a
+kept connection that the upstream has dropped fails a request in a way that cannot be told from a processed one.
+"""
+
+import asyncio
+import contextlib
+
+import aiohttp
+
+from pipeline.events import ErrorInfo
+from workers.config import UpstreamConfig
+from workers.ingest.failures import Phase, SourceError, refused
+from workers.ingest.requests import UpstreamRequest
+from workers.runtime.clock import Clock
+
+ERROR_BODY_BYTES = 64 * 1024
+"""Of an error's body we read no more: enough for any message, bounded for a page without end."""
+READ_BUFFER_BYTES = 32 * 1024
+"""The client stops reading the socket at twice this; the rest waits in the kernel and at the upstream."""
+
+
+def open_session() -> aiohttp.ClientSession:
+    """Make the client that all turns of a process share."""
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, force_close=True),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(total=None),
+        trust_env=False,
+        read_bufsize=READ_BUFFER_BYTES,
+    )
+
+
+class HttpSource:
+    """The body of a 200 answer."""
+
+    def __init__(self, response: aiohttp.ClientResponse, read_timeout_ms: int) -> None:
+        self._response = response
+        self._read_timeout_ms = read_timeout_ms
+
+    async def read(self) -> bytes:
+        """Wait for the next bytes, as many as have come; empty at the end of the body."""
+        try:
+            async with asyncio.timeout(self._read_timeout_ms / 1000):
+                return await self._response.content.readany()
+        except TimeoutError:
+            raise SourceError(_stalled(self._read_timeout_ms), Phase.BODY) from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise SourceError(_cut(error, "before its answer ended"), Phase.BODY) from None
+
+    def close(self) -> None:
+        """Close the connection, whatever is still on it."""
+        self._response.close()
+
+
+async def open_source(
+    session: aiohttp.ClientSession, request: UpstreamRequest, upstream: UpstreamConfig, clock: Clock
+) -> HttpSource:
+    """Send the request and wait for the status line; raise SourceError unless it is 200."""
+    limit = aiohttp.ClientTimeout(total=None, sock_connect=upstream.connect_timeout_ms / 1000)
+    patience_s = (upstream.connect_timeout_ms + upstream.read_timeout_ms) / 1000
+    try:
+        async with asyncio.timeout(patience_s):
+            response = await session.post(
+                request.url, data=request.body, headers=request.headers, allow_redirects=False, timeout=limit
+            )
+    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
+        raise SourceError(_error("upstream_connect_failed", _words(error)), Phase.CONNECT) from None
+    except TimeoutError:
+        raise SourceError(_stalled(upstream.read_timeout_ms), Phase.ANSWER) from None
+    except (aiohttp.ClientError, OSError) as error:
+        raise SourceError(_cut(error, "before it answered"), Phase.ANSWER) from None
+    if response.status == 200:
+        return HttpSource(response, upstream.read_timeout_ms)
+    try:
+        body = await _read_error(response, upstream.read_timeout_ms)
+        raise refused(response.status, response.headers, body, clock.now_ms())
+    finally:
+        response.close()
+
+
+async def _read_error(response: aiohttp.ClientResponse, timeout_ms: int) -> bytes:
+    """Read what can be read of an error's body: a body that stalls or breaks changes nothing about the status."""
+    body = b""
+    with contextlib.suppress(TimeoutError, aiohttp.ClientError, OSError):
+        async with asyncio.timeout(timeout_ms / 1000):
+            while len(body) < ERROR_BODY_BYTES and (chunk := await response.content.readany()):
+                body += chunk
+    return body[:ERROR_BODY_BYTES]
+
+
+def _error(code: str, message: str) -> ErrorInfo:
+    return ErrorInfo(code=code, message=message)
+
+
+def _stalled(timeout_ms: int) -> ErrorInfo:
+    return _error("upstream_stalled", f"the upstream sent nothing for {timeout_ms} ms")
+
+
+def _cut(error: Exception, when: str) -> ErrorInfo:
+    return _error("upstream_truncated", f"the upstream closed the connection {when} ({type(error).__name__})")
+
+
+def _words(error: Exception) -> str:
+    """Say what failed without the URL, which may hold more than a client should see."""
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return f"no connection to the upstream: {error.os_error.strerror or type(error.os_error).__name__}"
+    return f"no connection to the upstream: {type(error).__name__}"
