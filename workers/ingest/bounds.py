@@ -56,16 +56,21 @@ class LagGate:
         self._high = high
         self._low = low
         self._waiters = _Waiters()
-        self.closed = False
+        self._closed = False
+
+    @property
+    def closed(self) -> bool:
+        """Whether the partition's sockets are not to be read."""
+        return self._closed
 
     def update(self, lag: int) -> None:
         """Take a reading of the lag."""
-        if self.closed and lag < self._low:
-            self.closed = False
+        if self._closed and lag < self._low:
+            self._closed = False
             self._waiters.wake()
-        elif not self.closed and lag >= self._high:
-            self.closed = True
+        elif not self._closed and lag >= self._high:
+            self._closed = True
 
     async def wait(self) -> None:
         """Wait until the gate is open."""
-        await self._waiters.until(lambda: not self.closed)
+        await self._waiters.until(lambda: not self._closed)

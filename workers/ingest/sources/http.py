@@ -7,6 +7,7 @@ kept connection that the upstream has dropped fails a request in a way that cann
 
 import asyncio
 import contextlib
+import os
 
 import aiohttp
 
@@ -104,7 +105,7 @@ def _cut(error: Exception, when: str) -> ErrorInfo:
 
 
 def _words(error: Exception) -> str:
-    """Say what failed without the URL, which may hold more than a client should see."""
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return f"no connection to the upstream: {error.os_error.strerror or type(error.os_error).__name__}"
+    """Say what failed without the address, which is not the client's to know."""
+    if isinstance(error, aiohttp.ClientConnectorError) and error.os_error.errno is not None:
+        return f"no connection to the upstream: {os.strerror(error.os_error.errno)}"
     return f"no connection to the upstream: {type(error).__name__}"
