@@ -136,7 +136,7 @@ class EventStream(Response):
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         """Send the stream until it ends or the client goes."""
         metrics.CLIENTS.inc()
-        tasks = {asyncio.ensure_future(self._pump(send)), asyncio.ensure_future(_gone(receive))}
+        tasks = {asyncio.ensure_future(self._pump(send)), asyncio.ensure_future(gone(receive))}
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -159,6 +159,7 @@ class EventStream(Response):
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _gone(receive: Receive) -> None:
+async def gone(receive: Receive) -> None:
+    """Wait until the client has gone."""
     while (await receive())["type"] != "http.disconnect":
         pass
