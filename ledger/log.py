@@ -1,4 +1,4 @@
-"""A partition's log and what is made of it: publish, append, take, adopt, commit, read.
+r"""A partition's log and what is made of it: publish, append, take, adopt, commit, read.
 
 Authority: the log is the truth; `committed` says how far its effects are stored, together with them. The stream's group mirrors both for
 those who look and decides nothing.
@@ -8,7 +8,7 @@ Loss: every call may be repeated as it is. A repeated publish is ALREADY when th
 the same entries, a repeated commit is ALREADY by its commit id.
 Failure: everything is checked before the first write, since a script that fails half-way leaves what it wrote.
 
-Events travel as `[e1,\\ne2]`: JSON holds no raw line feed, so the scripts can tell single events apart without reading them.
+Events travel as `[e1,\ne2]`: JSON holds no raw line feed, so the scripts can tell single events apart without reading them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from ledger.commands import Argument, Call
-from ledger.errors import Full, UnexpectedReply
+from ledger.errors import Full
 from ledger.keys import Keyspace
 from ledger.records import (
     RECORD_VERSION,
@@ -245,9 +245,9 @@ def take_log(keys: Keyspace, partition: int, *, token: str, consumer: str, after
         return TakeReply(status=TakeStatus(as_text(reply[0])), entries=tuple(log_entries(reply[1])))
 
     return Call(
-        "take",
+        "take_log",
         (keys.owner("fold", partition), keys.committed(partition), keys.log(partition)),
-        (token, consumer, after, count, "fold", "log", "taken"),
+        (token, consumer, after, count),
         decode,
     )
 
@@ -259,9 +259,9 @@ def adopt(keys: Keyspace, partition: int, *, token: str, consumer: str) -> Call[
         return AdoptReply(status=TakeStatus(as_text(reply[0])), pending=as_int(reply[1]), taken=as_text(reply[2]))
 
     return Call(
-        "adopt",
+        "adopt_log",
         (keys.owner("fold", partition), keys.committed(partition), keys.log(partition)),
-        (token, consumer, "fold", "log", "taken"),
+        (token, consumer),
         decode,
     )
 

@@ -4,14 +4,20 @@ A script's header is its contract: the first comment lines say what it does, its
 means. Every script checks everything before its first write, builds no key, and answers a repeat without doing anything twice.
 """
 
+import re
 from functools import cache
 from importlib.resources import files
+from itertools import takewhile
+
+_INCLUDE = re.compile(r"^-- include (\w+)\n", re.MULTILINE)
 
 
 @cache
 def source(name: str) -> str:
-    """The text of one script."""
-    return files(__name__).joinpath(f"{name}.lua").read_text(encoding="utf-8")
+    """The text of one script, with the pieces that it includes: a line `-- include kinds` stands for `shared/kinds.lua`."""
+    folder = files(__name__)
+    text = folder.joinpath(f"{name}.lua").read_text(encoding="utf-8")
+    return _INCLUDE.sub(lambda line: folder.joinpath("shared", f"{line[1]}.lua").read_text(encoding="utf-8"), text)
 
 
 @cache
@@ -20,3 +26,13 @@ def names() -> tuple[str, ...]:
     return tuple(
         sorted(file.name.removesuffix(".lua") for file in files(__name__).iterdir() if file.name.endswith(".lua"))
     )
+
+
+@cache
+def header(name: str) -> tuple[str, ...]:
+    """The comment lines at the top of a script, without their dashes: its contract."""
+    lines = files(__name__).joinpath(f"{name}.lua").read_text(encoding="utf-8").splitlines()
+    if lines[0].startswith("#!"):
+        lines = lines[1:]
+    comments = takewhile(lambda line: line.startswith("--") and not line.startswith("-- include"), lines)
+    return tuple(line.removeprefix("--") for line in comments)
