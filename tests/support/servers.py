@@ -140,8 +140,10 @@ class Cluster:
     """A cluster of primaries without replicas, every slot served."""
 
     def __init__(self, nodes: int = 3, kind: str | None = None) -> None:
+        self.buses = [free_port() for _ in range(nodes)]
         self.servers = [
-            Server("--cluster-enabled", "yes", "--cluster-node-timeout", "2000", kind=kind) for _ in range(nodes)
+            Server("--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-port", str(bus), kind=kind)
+            for bus in self.buses
         ]
 
     @property
@@ -158,8 +160,8 @@ class Cluster:
                 client.execute_command("CLUSTER", "ADDSLOTSRANGE", index * share, min(16384, (index + 1) * share) - 1)
                 client.execute_command("CLUSTER", "SET-CONFIG-EPOCH", index + 1)
         with self.servers[0].client() as client:
-            for other in self.servers[1:]:
-                client.execute_command("CLUSTER", "MEET", "127.0.0.1", other.port)
+            for other, bus in zip(self.servers[1:], self.buses[1:], strict=True):
+                client.execute_command("CLUSTER", "MEET", "127.0.0.1", other.port, bus)
         deadline = time.monotonic() + 30
         while not all(self._whole(server) for server in self.servers):
             if time.monotonic() > deadline:

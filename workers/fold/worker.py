@@ -1,10 +1,131 @@
 """The fold role: owns partitions, folds their log into frames and blocks, commits them with their cause."""
 
 import asyncio
+import contextlib
 
+from ledger.commands import Scripts
+from ledger.keys import Keyspace
+from ledger.ownership import Raised
 from workers.config import Config
+from workers.fold.context import ROLE, Context
+from workers.fold.partition import Partition, PartitionGoneError
+from workers.fold.upkeep import Upkeep
+from workers.observability import logs
+from workers.observability.health import HealthServer
+from workers.runtime import entropy, failpoints
+from workers.runtime.clock import Clock, SystemClock
+from workers.runtime.service import Service, Services
+from workers.streams.connection import connect
+from workers.streams.guard import Guard
+from workers.streams.lease import LeaseKeeper
+from workers.streams.news import News
+from workers.streams.ownership_loop import Partitions
+
+
+class FoldWorker:
+    """One fold process: the partitions it serves and the tasks that serve them."""
+
+    def __init__(self, config: Config, *, clock: Clock | None = None, worker: str | None = None) -> None:
+        clock = clock or SystemClock()
+        client = connect(config.redis, name=ROLE)
+        self.context = Context(
+            config=config,
+            client=client,
+            scripts=Scripts(client),
+            keys=Keyspace(config.redis.prefix, config.redis.partitions),
+            clock=clock,
+            guard=Guard(clock, config.fold.lease_ms),
+            news=News(config.redis, name="fold-news"),
+            worker=worker or entropy.worker_name(ROLE),
+        )
+        times = {"lease_ms": config.fold.lease_ms, "renew_ms": config.fold.renew_ms}
+        self._keeper = LeaseKeeper(config.redis, clock, role=ROLE, **times)
+        self.ownership = Partitions(
+            ROLE,
+            self,
+            client=client,
+            keys=self.context.keys,
+            keeper=self._keeper,
+            guard=self.context.guard,
+            clock=clock,
+            worker=self.context.worker,
+            **times,
+        )
+        self._serving: dict[int, tuple[Partition, asyncio.Task[None]]] = {}
+        self._upkeep = Upkeep(self.context, lambda: [partition for partition, _ in self._serving.values()])
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until the event is set, then hand over."""
+        ended = asyncio.Event()
+        await self._keeper.start()
+        tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self._upkeep.run(ended))]
+        try:
+            async with Services(*self._health()):
+                await self.ownership.run(stop)
+        finally:
+            ended.set()
+            tasks[0].cancel()
+            for task in tasks:
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+            await self._keeper.stop()
+            await self.context.news.close()
+            await self.context.client.aclose()
+
+    # what the sharing of partitions calls
+
+    async def on_acquired(self, partition: int, raised: Raised) -> None:
+        """Begin to serve a partition."""
+        served = Partition(self.context, partition, raised)
+        self._serving[partition] = (served, asyncio.create_task(self._serve(served)))
+
+    async def on_release(self, partition: int) -> None:
+        """Commit what is folded and end; an owner that cannot, because the server is away, leaves it to its successor."""
+        served = self._serving.pop(partition, None)
+        if served is None:
+            return
+        served[0].stop()
+        await asyncio.wait({served[1]}, timeout=self.context.config.service.drain_ms / 1000)
+        await _cancelled(served[1])
+        failpoints.hit("fold.before_release")
+
+    def on_lost(self, partition: int) -> None:
+        """End at once."""
+        served = self._serving.pop(partition, None)
+        if served is not None:
+            served[1].cancel()
+
+    async def _serve(self, served: Partition) -> None:
+        try:
+            await served.serve()
+        except PartitionGoneError as gone:
+            logs.bind(partition=served.number, token=served.token).warning("partition_given_up", reason=str(gone))
+            self.ownership.give_up(served.number)
+        except Exception:  # noqa: BLE001 - one partition's failure must not end the others
+            logs.bind(partition=served.number, token=served.token).exception("partition_failed")
+            self.ownership.give_up(served.number)
+
+    async def _listen(self) -> None:
+        """Ring at the partitions whose logs have something new."""
+        while True:
+            found = await self.context.news.wait()
+            for partition, _ in list(self._serving.values()):
+                if self.context.keys.log(partition.number) in found:
+                    partition.ring()
+
+    def _health(self) -> list[Service]:
+        service = self.context.config.service
+        if service.port is None:
+            return []
+        return [HealthServer(service.host, service.port, lambda: self.ownership.is_connected)]
+
+
+async def _cancelled(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
 
 
 async def run(config: Config, stop: asyncio.Event) -> None:
     """Serve partitions until the event is set, then hand them over."""
-    raise NotImplementedError
+    await FoldWorker(config).run(stop)

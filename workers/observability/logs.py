@@ -25,7 +25,7 @@ def configure(level: str = "info", **bound: Any) -> None:
             structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
+        logger_factory=_to_stderr,
         cache_logger_on_first_use=False,
     )
     structlog.contextvars.clear_contextvars()
@@ -35,3 +35,8 @@ def configure(level: str = "info", **bound: Any) -> None:
 def bind(**names: Any) -> Logger:
     """A logger with these names on every line: ``bind(turn=turn, partition=7)``."""
     return cast("Logger", structlog.get_logger(**names))
+
+
+def _to_stderr(*_: Any) -> structlog.PrintLogger:
+    """Write to what standard error is now, not to what it was at start."""
+    return structlog.PrintLogger(file=sys.stderr)

@@ -22,8 +22,10 @@ SyncClient = redis.Redis | redis.RedisCluster
 
 BLOCK_MARGIN_MS = 2_000
 """What a blocking read may take beyond its block before the connection counts as lost."""
-POOL_SIZE = 64
-"""Connections of one process; more concurrent calls wait for nothing, they fail, so this is far above what roles use."""
+POOL_SIZE = 32
+"""Connections of one client; more concurrent calls than that wait for one to be free."""
+CLUSTER_POOL_SIZE = 512
+"""The same for a node of a cluster, where a call beyond it fails (and is repeated) instead of waiting."""
 
 
 def _options(config: RedisConfig, timeout_ms: int, name: str) -> dict[str, Any]:
@@ -35,7 +37,6 @@ def _options(config: RedisConfig, timeout_ms: int, name: str) -> dict[str, Any]:
         "decode_responses": True,
         "protocol": 2,
         "client_name": f"foldline-{name}",
-        "max_connections": POOL_SIZE,
         "maint_notifications_config": MaintNotificationsConfig(enabled=False),
     }
 
@@ -62,5 +63,10 @@ def connect_sync(config: RedisConfig, *, name: str = "lease") -> SyncClient:
 def _async(config: RedisConfig, timeout_ms: int, name: str) -> AsyncClient:
     options = _options(config, timeout_ms, name)
     if config.cluster:
-        return aioredis.RedisCluster.from_url(config.url, retry=AsyncRetry(NoBackoff(), 0), **options)
-    return aioredis.Redis.from_url(config.url, retry=AsyncRetry(NoBackoff(), 0), **options)
+        return aioredis.RedisCluster.from_url(
+            config.url, retry=AsyncRetry(NoBackoff(), 0), max_connections=CLUSTER_POOL_SIZE, **options
+        )
+    pool: aioredis.BlockingConnectionPool = aioredis.BlockingConnectionPool.from_url(
+        config.url, retry=AsyncRetry(NoBackoff(), 0), max_connections=POOL_SIZE, timeout=timeout_ms / 1000, **options
+    )
+    return aioredis.Redis.from_pool(pool)

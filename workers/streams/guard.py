@@ -5,6 +5,12 @@ declare every live turn lost. Holders renew as soon as the server answers; one f
 The same holds for age limits. A new process cannot know what happened before it, so it also asks how long the server is up.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
+import redis.asyncio as aioredis
+from redis.exceptions import RedisClusterException, RedisError
+
 from workers.observability import logs, metrics
 from workers.runtime.clock import Clock
 from workers.streams.connection import AsyncClient
@@ -37,8 +43,38 @@ class Guard:
 
     async def check(self, client: AsyncClient) -> bool:
         """Look at the server (run id, uptime, time) and answer like ``may_take_over``; never raises for an absent server."""
-        raise NotImplementedError
+        try:
+            for node, info in (await _readings(client)).items():
+                self.observe(
+                    node,
+                    run_id=str(info["run_id"]),
+                    uptime_ms=int(info["uptime_in_seconds"]) * 1000,
+                    server_ms=int(info["server_time_usec"]) // 1000,
+                )
+        except (RedisError, RedisClusterException, OSError):
+            self.disturbed("reconnect")
+        return self.may_take_over()
 
-    def observe(self, node: str, run_id: str, uptime_ms: int, server_ms: int) -> None:
+    def observe(self, node: str, *, run_id: str, uptime_ms: int, server_ms: int) -> None:
         """Judge one reading of a node."""
-        raise NotImplementedError
+        known = self._run_ids.get(node)
+        offset = server_ms - self._clock.boottime_ms()
+        if known is None and not self._run_ids and uptime_ms >= self._lease_ms:
+            pass  # a process that starts beside a server that has long been up: nothing happened that it missed
+        elif known is None:
+            self.disturbed("young_server" if uptime_ms < self._lease_ms else "new_node")
+        elif known != run_id:
+            self.disturbed("restart")
+        elif abs(offset - self._offsets[node]) > STEP_MS:
+            self.disturbed("time_step")
+        self._run_ids[node] = run_id
+        self._offsets[node] = offset
+
+
+async def _readings(client: AsyncClient) -> Mapping[str, Mapping[str, Any]]:
+    if isinstance(client, aioredis.RedisCluster):
+        reply: Any = await client.info("server", target_nodes=aioredis.RedisCluster.PRIMARIES)
+        if "run_id" in reply:  # one node alone answers unwrapped
+            return {"": reply}
+        return {str(node): info for node, info in reply.items()}
+    return {"": await client.info("server")}

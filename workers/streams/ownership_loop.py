@@ -2,18 +2,41 @@
 
 Each worker sends heartbeats and reads who else is alive. By its rank among them it knows its share; it takes free partitions
 up to the share and hands back what is above it. A partition whose lease ran out is taken over, unless the guard says that
-leases mean nothing now. A graceful stop hands everything over at once.
+leases mean nothing now; one that was released or never owned is nobody's, and is taken at any time. A graceful stop hands
+everything over at once.
 """
 
 import asyncio
+import zlib
+from functools import partial
 from typing import Protocol
 
 from ledger.commands import Scripts
+from ledger.errors import LedgerError, Unavailable
 from ledger.keys import Keyspace
-from ledger.ownership import Raised
+from ledger.ownership import (
+    NotFree,
+    Raised,
+    RenewStatus,
+    heartbeat,
+    leave,
+    raise_owner,
+    read_owner,
+    release_owner,
+    renew_owner,
+)
+from workers.observability import logs, metrics
+from workers.runtime import entropy
 from workers.runtime.clock import Clock
+from workers.runtime.service import until_set
+from workers.streams.connection import AsyncClient
 from workers.streams.guard import Guard
 from workers.streams.lease import LeaseKeeper
+
+MISSED_HEARTBEATS = 3
+"""After so many a worker counts as dead in the sharing; its partitions are safe until their leases run out."""
+RELEASE_TRIES = 3
+"""A release that the server does not answer is left to the lease after so many tries."""
 
 
 class Owner(Protocol):
@@ -40,7 +63,7 @@ class Partitions:
         role: str,
         owner: Owner,
         *,
-        scripts: Scripts,
+        client: AsyncClient,
         keys: Keyspace,
         keeper: LeaseKeeper,
         guard: Guard,
@@ -49,20 +72,165 @@ class Partitions:
         lease_ms: int,
         renew_ms: int,
     ) -> None:
-        raise NotImplementedError
+        self._role = role
+        self._owner = owner
+        self._client = client
+        self._scripts = Scripts(client)
+        self._keys = keys
+        self._keeper = keeper
+        self._guard = guard
+        self._clock = clock
+        self._worker = worker
+        self._lease_ms = lease_ms
+        self._renew_ms = renew_ms
+        self._owned: dict[int, Raised] = {}
+        self._given_up: set[int] = set()
+        self._again = asyncio.Event()
+        self._away = True
+        self._log = logs.bind(role=role, worker=worker)
 
     @property
     def owned(self) -> dict[int, Raised]:
         """What is owned now, by partition."""
-        raise NotImplementedError
+        return dict(self._owned)
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the server answered the last heartbeat."""
+        return not self._away
 
     def holds(self, partition: int) -> int:
         """Milliseconds that the partition's lease surely still has."""
-        raise NotImplementedError
+        return self._keeper.holds(lease_name(self._role, partition))
+
+    def give_up(self, partition: int) -> None:
+        """Let a partition go that cannot be served as it stands; it is released and raised anew, here or elsewhere.
+
+        May be called from the partition's own task: the release follows after it has ended.
+        """
+        self._given_up.add(partition)
+        self._again.set()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Take, keep and give back until the event is set; then hand everything over and return."""
-        raise NotImplementedError
+        try:
+            while not stop.is_set():
+                await self._turn()
+                await self._rest(stop)
+        finally:
+            await asyncio.gather(*(self._release(partition) for partition in list(self._owned)))
+            await self._leave()
+
+    async def _turn(self) -> None:
+        """One heartbeat and what follows from it."""
+        try:
+            ttl_ms = self._renew_ms * MISSED_HEARTBEATS
+            call = heartbeat(self._keys, role=self._role, worker=self._worker, ttl_ms=ttl_ms)
+            live = await self._scripts.run(call)
+            share = fair_share(self._keys.partitions, max(1, len(live)), _rank(self._worker, live))
+            surplus = {*sorted(self._owned)[share:], *self._given_up}
+            self._given_up.clear()
+            await asyncio.gather(*(self._release(partition) for partition in surplus))
+            if len(self._owned) < share:
+                await self._fill(share)
+            self._away = False
+        except LedgerError as error:
+            if not isinstance(error, Unavailable):
+                self._log.error("ownership_failed", error=str(error))
+            self._guard.disturbed("reconnect")
+            if not self._away:
+                self._log.warning("server_unavailable", error=str(error))
+            self._away = True
+        metrics.OWNED.labels(role=self._role).set(len(self._owned))
+
+    async def _rest(self, stop: asyncio.Event) -> None:
+        """Wait for the next heartbeat; a partition that was given up or lost is looked after sooner."""
+        waits = [asyncio.ensure_future(stop.wait()), asyncio.ensure_future(self._again.wait())]
+        _, pending = await asyncio.wait(waits, timeout=self._renew_ms / 1000, return_when=asyncio.FIRST_COMPLETED)
+        for wait in pending:
+            wait.cancel()
+        if self._again.is_set():
+            self._again.clear()
+            await until_set(stop, self._renew_ms / 10)
+
+    async def _fill(self, share: int) -> None:
+        """Take partitions up to the share, beginning where others are least likely to begin."""
+        total = self._keys.partitions
+        may_take_over = await self._guard.check(self._client)
+        start = hash_of(self._worker) % total
+        for step in range(total):
+            partition = (start + step) % total
+            if len(self._owned) >= share:
+                return
+            if partition not in self._owned and (may_take_over or await self._is_nobodys(partition)):
+                await self._raise(partition)
+
+    async def _is_nobodys(self, partition: int) -> bool:
+        owner = await self._scripts.run(read_owner(self._keys, role=self._role, partition=partition))
+        return owner.lease_until == 0
+
+    async def _raise(self, partition: int) -> None:
+        asked_at = self._clock.boottime_ms()
+        call = raise_owner(
+            self._keys,
+            role=self._role,
+            partition=partition,
+            worker=self._worker,
+            nonce=entropy.nonce(),
+            lease_ms=self._lease_ms,
+        )
+        raised = await self._scripts.run(call)
+        if isinstance(raised, NotFree):
+            return
+        if raised.idle_raises:
+            metrics.TAKEOVERS.labels(role=self._role).inc()
+        self._owned[partition] = raised
+        token = raised.token
+        self._keeper.keep(
+            lease_name(self._role, partition),
+            renew_owner(self._keys, role=self._role, partition=partition, token=token, lease_ms=self._lease_ms),
+            taken_at_ms=asked_at,
+            is_lost=lambda reply: reply is RenewStatus.STALE,
+            on_lost=partial(self._lost, partition, token),
+        )
+        self._log.info("partition_acquired", partition=partition, token=token, idle_raises=raised.idle_raises)
+        try:
+            await self._owner.on_acquired(partition, raised)
+        except Exception:  # noqa: BLE001 - a role that cannot serve one partition still serves the others
+            self._log.exception("partition_not_served", partition=partition)
+            await self._release(partition)
+
+    def _lost(self, partition: int, token: str) -> None:
+        raised = self._owned.get(partition)
+        if raised is None or raised.token != token:
+            return
+        del self._owned[partition]
+        self._log.warning("partition_lost", partition=partition, token=token)
+        self._owner.on_lost(partition)
+        self._again.set()
+
+    async def _release(self, partition: int) -> None:
+        raised = self._owned.pop(partition, None)
+        if raised is None:
+            return
+        await self._owner.on_release(partition)
+        self._keeper.drop(lease_name(self._role, partition))
+        call = release_owner(self._keys, role=self._role, partition=partition, token=raised.token)
+        for _ in range(RELEASE_TRIES):
+            try:
+                await self._scripts.run(call)
+            except Unavailable:
+                await asyncio.sleep(entropy.jitter(0.02, 0.1))
+            else:
+                break
+        self._log.info("partition_released", partition=partition)
+
+    async def _leave(self) -> None:
+        """Be gone for the others at once, so that they take over the share without waiting for a heartbeat to lapse."""
+        try:
+            await self._scripts.run(leave(self._keys, role=self._role, worker=self._worker))
+        except LedgerError as error:
+            self._log.debug("leave_unanswered", error=str(error))
 
 
 def fair_share(partitions: int, workers: int, rank: int) -> int:
@@ -73,3 +241,12 @@ def fair_share(partitions: int, workers: int, rank: int) -> int:
 def lease_name(role: str, partition: int) -> str:
     """The name under which the keeper holds a partition's lease."""
     return f"{role}:{partition}"
+
+
+def hash_of(worker: str) -> int:
+    """A number that differs from worker to worker."""
+    return zlib.crc32(worker.encode())
+
+
+def _rank(worker: str, live: list[str]) -> int:
+    return live.index(worker) if worker in live else len(live)

@@ -1,0 +1,134 @@
+from pathlib import Path
+
+import pytest
+
+from workers.config import Config, ConfigError, check, load, load_with_sources
+from workers.config.schema import DeliveryConfig, FoldConfig, RedisConfig, TargetConfig
+
+
+def write(folder: Path, text: str) -> Path:
+    file = folder / "foldline.toml"
+    file.write_text(text)
+    return file
+
+
+def test_the_defaults_keep_every_inequality() -> None:
+    assert check(Config()) == []
+
+
+def test_the_environment_stands_over_the_file_and_the_file_over_the_defaults(tmp_path: Path) -> None:
+    file = write(tmp_path, '[redis]\nurl = "redis://file:1/0"\nprefix = "x"\n')
+
+    loaded = load_with_sources(file, {"FOLDLINE_REDIS_URL": "redis://env:2/0"})
+
+    sources = {setting.key: (setting.value, setting.source) for setting in loaded.settings}
+    assert sources["redis.url"] == ("redis://env:2/0", "FOLDLINE_REDIS_URL")
+    assert sources["redis.prefix"] == ("x", str(file))
+    assert sources["redis.partitions"] == (16, "default")
+
+
+def test_the_file_is_named_by_a_variable_or_lies_in_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write(tmp_path, "[gateway]\nport = 9000\n")
+    assert load(None, {"FOLDLINE_CONFIG": str(file)}).gateway.port == 9000
+    monkeypatch.chdir(tmp_path)
+    assert load(None, {}).gateway.port == 9000
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[redis]\nurll = 'x'\n", "redis.urll: unknown key"),
+        ("[nothing]\nx = 1\n", "nothing: unknown section"),
+        ("redis = 3\n", "redis: a table is expected"),
+        ("[upstreams]\nmain = 3\n", "upstreams.main: a table is expected"),
+        ("[upstreams.main]\nbase_url = 'http://x'\nkey = 'secret'\n", "upstreams.main.key: unknown key"),
+        ("[redis]\npartitions = 'many'\n", "redis.partitions"),
+        ("[upstreams.main]\nwire = 'responses'\n", "base_url"),
+        ("[redis\n", "foldline.toml"),
+        ("[upstreams.main]\nbase_url = 'ftp://x'\n", "upstreams.main.base_url: an http"),
+        ("[targets.t]\nchannel = 'webhook'\n", "targets.t.url: an http"),
+        ("[gateway]\ndefault_upstream = 'gone'\n", "no upstream is named 'gone'"),
+        ("[ingest]\nlag_low = 30000\n", "lag_low"),
+        ("[redis]\nprefix = 'a{b'\n", "redis.prefix"),
+        ("[redis]\npartitions = 0\n", "redis.partitions"),
+        ("[fold]\ntake_count = 0\n", "fold.take_count: a number above 0"),
+        ("[gateway]\nport = 70000\n", "gateway.port"),
+        ("[gateway]\npoll_ms = 5000\n", "gateway.poll_ms"),
+    ],
+)
+def test_what_is_unknown_or_wrong_is_refused_with_its_key(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load(write(tmp_path, text), {})
+    assert said in str(refused.value)
+
+
+def test_a_named_file_that_is_missing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no such file"):
+        load(tmp_path / "none.toml", {})
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("FOLDLINE_REDIS_URLL", "x"),
+        ("FOLDLINE_RDIS_URL", "x"),
+        ("FOLDLINE_REDIS_PARTITIONS", "many"),
+        ("FOLDLINE_UPSTREAMS_MAIN_HEADERS", "{"),
+        ("FOLDLINE_UPSTREAMS_BASE_URL", "http://x"),
+    ],
+)
+def test_a_variable_that_names_no_setting_or_holds_nonsense_is_refused(variable: str, value: str) -> None:
+    with pytest.raises(ConfigError, match=variable):
+        load(None, {variable: value})
+
+
+def test_variables_reach_every_kind_of_value() -> None:
+    config = load(
+        None,
+        {
+            "FOLDLINE_REDIS_CLUSTER": "true",
+            "FOLDLINE_REDIS_PARTITIONS": "4",
+            "FOLDLINE_SERVICE_PORT": "0",
+            "FOLDLINE_GATEWAY_CORS": "http://a, http://b",
+            "FOLDLINE_UPSTREAMS_MAIN_BASE_URL": "http://127.0.0.1:1",
+            "FOLDLINE_UPSTREAMS_MAIN_MODELS": '["m1", "m2"]',
+            "FOLDLINE_UPSTREAMS_MAIN_HEADERS": '{"x-a": "b"}',
+            "FOLDLINE_UPSTREAMS_MAIN_API_KEY_ENV": "FOLDLINE_SECRET",
+            "FOLDLINE_SECRET": "sk-1",
+            "FOLDLINE_TEST_SERVER": "redis-server",
+            "FOLDLINE_FAILPOINTS": "",
+            "FOLDLINE_TARGETS_OUT_CHANNEL": "console",
+        },
+    )
+
+    assert config.redis.cluster is True
+    assert config.redis.partitions == 4
+    assert config.service.port == 0
+    assert config.gateway.cors == ["http://a", "http://b"]
+    assert config.upstreams["main"].models == ["m1", "m2"]
+    assert config.upstreams["main"].headers == {"x-a": "b"}
+    assert config.upstreams["main"].api_key_env == "FOLDLINE_SECRET"
+    assert config.targets["out"].channel == "console"
+
+
+def test_a_variable_finds_an_entry_of_the_file_whose_name_has_a_dash(tmp_path: Path) -> None:
+    file = write(tmp_path, "[upstreams.my-api]\nbase_url = 'http://a'\n")
+    assert load(file, {"FOLDLINE_UPSTREAMS_MY_API_BASE_URL": "http://b"}).upstreams["my-api"].base_url == "http://b"
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (Config(fold=FoldConfig(renew_ms=2000)), "fold.renew_ms"),
+        (Config(redis=RedisConfig(block_ms=6000)), "redis.block_ms"),
+        (Config(delivery=DeliveryConfig(send_deadline_ms=11_000)), "delivery.send_deadline_ms"),
+        (
+            Config(targets={"t": TargetConfig(channel="webhook", url="http://x", key_window_ms=60_000)}, delivery=DeliveryConfig(lease_ms=60_000)),
+            "targets.t.key_window_ms",
+        ),
+    ],
+)  # fmt: skip
+def test_each_inequality_is_checked(config: Config, said: str) -> None:
+    assert any(said in problem for problem in check(config))

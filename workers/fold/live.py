@@ -1,0 +1,164 @@
+"""A turn in the memory of its partition's owner: the state machine, and how far its output has come."""
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from ledger.log import FOLD, TurnCommit
+from ledger.records import BlockRecord, LogEntry, TurnRecord, TurnState
+from pipeline.codec import decode_batch
+from pipeline.events import FOLD_VERSION, TERMINALS, Event, ToolFinished, ToolStarted, TurnStarted
+from pipeline.output import Block, Output
+from pipeline.turn import Turn
+from workers.fold import digest, failing
+
+
+@dataclass
+class Effects:
+    """What a batch made of one turn, from the numbers at which it began."""
+
+    frames_next: int
+    blocks_next: int
+    sse: list[str] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
+    size: int = 0
+
+
+@dataclass
+class Live:
+    """One unfinished turn. ``machine`` is None once its events are not fed any more."""
+
+    turn: str
+    machine: Turn | None
+    frames_next: int = 0
+    blocks_next: int = 0
+    digest: str = digest.EMPTY
+    state: TurnState = TurnState.RUNNING
+    error: str = ""
+    quarantined: str = ""
+    tail: str = ""
+    """The turn's last log entry that was folded."""
+    fold_seq: int = 0
+    """The next sequence number of the events that the fold itself adds."""
+    submitted_at: int = 0
+    routing: dict[str, str] = field(default_factory=dict)
+    open_tools: set[str] = field(default_factory=set)
+    idle_due_ms: int | None = None
+    has_block: bool = False
+    _last: Turn | None = None
+
+    @classmethod
+    def fresh(cls, record: TurnRecord) -> "Live":
+        """A turn of which nothing is folded yet."""
+        return cls(
+            turn=record.id,
+            machine=Turn(record.id),
+            fold_seq=record.next.get(FOLD, 0),
+            submitted_at=record.submitted_at,
+        )
+
+    @classmethod
+    def ended_already(cls, record: TurnRecord) -> "Live":
+        """A turn that is over; what still comes of it is ignored."""
+        return cls(turn=record.id, machine=None, state=record.state)
+
+    def feed(self, entry: LogEntry, *, effects: Effects | None) -> int:
+        """Fold one log entry, into ``effects`` unless it is a rebuild; the number of events in it.
+
+        Raises whatever the core raises for events that it cannot fold; the turn is to be failed by ``fail`` then.
+        """
+        self.tail = entry.id
+        if entry.producer == FOLD:
+            self.fold_seq = max(self.fold_seq, entry.seq + entry.n)
+        machine = self.machine
+        if machine is None:
+            return entry.n
+        outputs: list[Output] = []
+        for event in decode_batch(entry.events, turn=entry.turn, producer=entry.producer):
+            self._note(event)
+            outputs.append(machine.push(event))
+            if machine.ended:
+                self._end(machine, entry, by_itself=isinstance(event, TERMINALS))
+                break
+        for output in outputs:  # only now: an entry that raised half-way leaves no output
+            self._add(output, effects)
+        return entry.n
+
+    def fail(self, code: str, *, entry: str, effects: Effects) -> None:
+        """End the turn by this name without its machine; ``entry`` is the first that was not fed."""
+        self._add(failing.failure(self.turn, code, next_number=self.frames_next), effects)
+        self.machine = None
+        self.state = TurnState.FAILED
+        self.error = _json(failing.error_of(code))
+        self.quarantined = entry
+        self.idle_due_ms = None
+
+    def begin(self) -> Effects:
+        """Effects of a new batch on this turn."""
+        return Effects(frames_next=self.frames_next, blocks_next=self.blocks_next)
+
+    def commit_of(self, effects: Effects) -> TurnCommit:
+        """The effects as the ledger takes them."""
+        machine = self._last if self.machine is None else self.machine
+        return TurnCommit(
+            turn=self.turn,
+            frames_next=effects.frames_next,
+            frames=len(effects.sse),
+            sse="".join(effects.sse),
+            blocks_next=effects.blocks_next,
+            blocks=[_record_of(block) for block in effects.blocks],
+            digest=self.digest,
+            fold_version=FOLD_VERSION,
+            state=self.state,
+            usage=_json(machine.usage) if machine is not None and machine.usage else "",
+            error=self.error,
+            upstream_id=(machine.upstream_id or "") if machine is not None else "",
+            quarantined=self.quarantined,
+            tool_waits=bool(self.open_tools),
+        )
+
+    def _end(self, machine: Turn, entry: LogEntry, *, by_itself: bool) -> None:
+        """The machine is done: by a terminal event, or because a limit ended it and producers must hear of it."""
+        self.state = TurnState(machine.status)
+        self.error = _json(machine.error) if machine.error else ""
+        self.quarantined = "" if by_itself else entry.id
+        self._last = machine
+        self.machine = None
+
+    def _add(self, output: Output, effects: Effects | None) -> None:
+        self.frames_next += len(output.frames)
+        self.blocks_next += len(output.blocks)
+        self.digest = digest.advance(self.digest, output)
+        if effects is None:
+            return
+        for frame in output.frames:
+            text = frame.sse
+            effects.sse.append(text)
+            effects.size += len(text)
+        for block in output.blocks:
+            effects.blocks.append(block)
+            effects.size += len(block.text)
+
+    def _note(self, event: Event) -> None:
+        """Remember which calls foldline has to see answered: those of tools that the turn routes to the gateway."""
+        if isinstance(event, TurnStarted):
+            self.routing = event.tools
+        elif isinstance(event, ToolStarted) and self.routing.get(event.name) == "gateway":
+            self.open_tools.add(event.call_id)
+        elif isinstance(event, ToolFinished) and event.output is not None:
+            self.open_tools.discard(event.call_id)
+
+
+def _record_of(block: Block) -> BlockRecord:
+    fields = block.as_fields()
+    return BlockRecord(
+        opener=fields["opener"],
+        text=fields["text"],
+        closer=fields["closer"],
+        separator=fields["separator"],
+        markers=fields["markers"],
+    )
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value, order="sorted").decode()

@@ -1,0 +1,322 @@
+"""One owned partition: rebuild, adopt, then take, fold, commit, tell; until it is released or lost.
+
+Authority: the token; every script refuses another, so a loop that was paused past its lease does no harm when it wakes.
+States: raised, rebuilt (what was committed is in memory), adopted (pending entries are ours), serving.
+Time: none decides here. Loss: a commit is kept encoded and repeated until it is answered OK or ALREADY; it is never folded again to
+make it anew. Killed before the commit: the entries come again and are folded again. Killed after it: they are behind the position.
+Failure: an exception while folding a turn fails that turn by name. Where owners die again and again, each entry is marked as suspect
+before it is folded, committed alone, and the turn that the mark names at the next take-over is set aside.
+"""
+
+import asyncio
+from collections import OrderedDict
+from typing import Any
+
+import structlog
+
+from ledger.commands import Call
+from ledger.log import CommitReply, CommitStatus, TakeStatus, adopt, commit, take_log
+from ledger.ownership import Raised
+from ledger.records import START, LogEntry, TurnRecord, position_key
+from ledger.retention import suspect
+from ledger.turns import read_turn
+from workers.fold.batch import Batch
+from workers.fold.context import Context
+from workers.fold.hints import Hints
+from workers.fold.live import Live
+from workers.fold.rebuild import rebuild
+from workers.observability import logs, metrics
+from workers.runtime import entropy, failpoints
+from workers.runtime.clock import perf_s
+
+CAREFUL_FROM = 3
+"""Take-overs in a row without a commit, from which on entries are folded one at a time, each marked first."""
+REMEMBERED_ENDS = 4_096
+"""Ended turns that are remembered, so that a late entry of one costs no look-up."""
+STEP_EVENTS = 200
+"""Events folded in one go, before other partitions of the process get their turn."""
+
+
+class PartitionGoneError(Exception):
+    """The partition cannot be served under this token any more; it is to be given up."""
+
+
+class Partition:
+    """One partition under one token."""
+
+    def __init__(self, context: Context, number: int, raised: Raised) -> None:
+        self.number = number
+        self.token = raised.token
+        self.turns: dict[str, Live] = {}
+        self.is_serving = False
+        self._context = context
+        self._raised = raised
+        self._log_key = context.keys.log(number)
+        self._held = raised.log_position
+        self._batch = Batch(prev=raised.log_position)
+        self._committing: asyncio.Task[None] | None = None
+        self._commits = 0
+        self._careful_until = START
+        self._ended: OrderedDict[str, None] = OrderedDict()
+        self._bell = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._hints = Hints(context, number)
+        self._log: structlog.typing.FilteringBoundLogger = logs.bind(partition=number, token=raised.token)
+
+    def ring(self) -> None:
+        """There may be something to take, or to stop for."""
+        self._bell.set()
+
+    def stop(self) -> None:
+        """End after what is in flight has been committed."""
+        self._stopping.set()
+        self._bell.set()
+
+    async def serve(self) -> None:
+        """Serve until stopped; raises PartitionGoneError when the token or the position is not ours any more."""
+        failpoints.hit("fold.after_raise")
+        try:
+            await self._prepare()
+            self.is_serving = True
+            while not self._stopping.is_set():
+                await self._step()
+            await self._settle()
+        finally:
+            self.is_serving = False
+            self._context.news.forget(self._log_key)
+            if self._committing is not None:
+                self._committing.cancel()
+                await asyncio.wait({self._committing})
+            await self._hints.close()
+
+    # taking over
+
+    async def _prepare(self) -> None:
+        """Rebuild what is in flight, then adopt what is pending; nothing is taken before."""
+        started = perf_s()
+        careful = self._raised.idle_raises >= CAREFUL_FROM
+        for turn in self._raised.inflight:
+            if self._stopping.is_set():
+                return
+            await self._bring_back(turn, careful=careful)
+        if careful:
+            await self._mark("", "")
+        metrics.FOLD_REBUILD.observe(perf_s() - started)
+        failpoints.hit("fold.after_rebuild")
+        call = adopt(self._context.keys, self.number, token=self.token, consumer=self._context.worker)
+        adopted = await self._context.run(call)
+        self._check(adopted.status)
+        failpoints.hit("fold.after_adopt")
+        if careful:
+            self._careful_until = adopted.taken
+            self._log.warning("folding_with_care", idle_raises=self._raised.idle_raises, until=adopted.taken)
+        self._context.news.watch(self._log_key, self._held)
+
+    async def _bring_back(self, turn: str, *, careful: bool) -> None:
+        record = await self._context.run(read_turn(self._context.keys, turn))
+        if record is None:
+            metrics.SERVER_LOST_DATA.labels(role="fold").inc()
+            self._log.error("turn_lost", turn=turn)
+            return
+        if record.state.is_terminal:
+            self._remember_end(turn)
+            return
+        if turn == self._raised.suspect:
+            await self._set_aside(record)
+            return
+        if careful:
+            await self._mark(turn, "")
+        rebuilt = await rebuild(self._context.keys, record, self._raised.log_position, self._context.run)
+        self.turns[turn] = rebuilt.live
+        if rebuilt.code:
+            await self._fail_now(rebuilt.live, rebuilt.code, self._held)
+        else:
+            self._wind(rebuilt.live)
+
+    async def _set_aside(self, record: TurnRecord) -> None:
+        """End the turn whose entry killed the last owners; its events are not fed again, here or in any rebuild."""
+        live = Live.fresh(record)
+        live.frames_next, live.blocks_next, live.digest = record.frames_next, record.blocks_next, record.digest
+        self._log.error("turn_quarantined", turn=record.id, entry=self._raised.suspect_entry)
+        await self._fail_now(live, "fold_quarantined", self._raised.suspect_entry or self._held)
+
+    async def _fail_now(self, live: Live, code: str, entry: str) -> None:
+        """End a turn between two entries, by a commit that moves no position."""
+        self.turns[live.turn] = live
+        live.fail(code, entry=entry, effects=self._batch.effects_on(live))
+        metrics.TURNS_FAILED.labels(code=code).inc()
+        await self._start_commit()
+        await self._settle()
+
+    async def _mark(self, turn: str, entry: str) -> None:
+        call = suspect(self._context.keys, self.number, token=self.token, turn=turn, entry=entry)
+        if (await self._context.run(call)).value == "STALE":
+            raise PartitionGoneError("the token is stale")
+
+    # serving
+
+    async def _step(self) -> None:
+        """Take once and fold what came; commit unless a commit is on its way; wait when nothing came."""
+        count = self._context.config.fold.take_count
+        call = take_log(
+            self._context.keys,
+            self.number,
+            token=self.token,
+            consumer=self._context.worker,
+            after=self._held,
+            count=count,
+        )
+        self._bell.clear()
+        reply = await self._context.run(call)
+        self._check(reply.status)
+        if reply.entries:
+            failpoints.hit("fold.after_take")
+            self._context.news.seen(self._log_key, reply.entries[-1].id)
+        folded = 0
+        for entry in reply.entries:
+            await self._fold(entry)
+            folded += entry.n
+            if folded >= STEP_EVENTS:
+                folded = 0
+                await asyncio.sleep(0)
+        if not self._batch.is_empty and (self._committing is None or self._committing.done()):
+            await self._start_commit()
+        if len(reply.entries) < count:
+            await self._rest()
+
+    async def _fold(self, entry: LogEntry) -> None:
+        careful = position_key(entry.id) <= position_key(self._careful_until)
+        if careful:
+            await self._settle()
+            await self._mark(entry.turn, entry.id)
+        live = await self._live(entry.turn)
+        if live is None or live.machine is None:
+            self._batch.add(entry, entry.n)
+        else:
+            self._feed(live, entry)
+        self._held = entry.id
+        config = self._context.config.fold
+        if careful or self._batch.size >= config.commit_max_bytes or self._batch.writes >= config.commit_max_writes:
+            await self._start_commit()
+        if careful:
+            await self._settle()
+
+    def _feed(self, live: Live, entry: LogEntry) -> None:
+        effects = self._batch.effects_on(live)
+        frames, blocks = live.frames_next, live.blocks_next
+        try:
+            live.feed(entry, effects=effects)
+        except Exception:  # noqa: BLE001 - whatever one turn's events do to the fold costs that turn alone
+            self._log.exception("fold_error", turn=entry.turn, entry=entry.id)
+            metrics.TURNS_FAILED.labels(code="fold_error").inc()
+            live.fail("fold_error", entry=entry.id, effects=effects)
+        self._wind(live)
+        self._batch.add(entry, entry.n)
+        metrics.FOLD_EVENTS.inc(entry.n)
+        metrics.FOLD_FRAMES.inc(live.frames_next - frames)
+        metrics.FOLD_BLOCKS.inc(live.blocks_next - blocks)
+
+    async def _live(self, turn: str) -> Live | None:
+        """The turn in memory; None when its events are of no effect any more."""
+        live = self.turns.get(turn)
+        if live is not None or turn in self._ended:
+            return live
+        record = await self._context.run(read_turn(self._context.keys, turn))
+        if record is None:
+            metrics.SERVER_LOST_DATA.labels(role="fold").inc()
+            self._log.error("turn_lost", turn=turn)
+        if record is None or record.state.is_terminal:
+            self._remember_end(turn)
+            return None
+        if turn == self._raised.suspect:
+            await self._settle()
+            await self._set_aside(record)
+            return None
+        if record.frames_next == 0 and record.digest == "":
+            live = Live.fresh(record)
+        else:
+            await self._settle()
+            rebuilt = await rebuild(self._context.keys, record, self._batch.prev, self._context.run)
+            live = rebuilt.live
+            if rebuilt.code:
+                await self._fail_now(live, rebuilt.code, self._held)
+        self.turns[turn] = live
+        return live
+
+    def _wind(self, live: Live) -> None:
+        """Set the turn's idle timer anew."""
+        after_ms = live.machine.wants_idle_after_ms if live.machine is not None else None
+        live.idle_due_ms = None if after_ms is None else self._context.clock.boottime_ms() + after_ms
+
+    def _remember_end(self, turn: str) -> None:
+        self.turns.pop(turn, None)
+        self._ended[turn] = None
+        if len(self._ended) > REMEMBERED_ENDS:
+            self._ended.popitem(last=False)
+
+    async def _rest(self) -> None:
+        """Wait for news, for the commit on its way, or for the poll."""
+        if self._bell.is_set():
+            return
+        bell = asyncio.ensure_future(self._bell.wait())
+        waits: set[asyncio.Future[Any]] = {bell} if self._committing is None else {bell, self._committing}
+        timeout = self._context.config.redis.block_ms / 1000
+        await asyncio.wait(waits, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        bell.cancel()
+        if self._committing is not None and self._committing.done():
+            await self._committed()
+
+    # committing
+
+    async def _start_commit(self) -> None:
+        """Send the batch, after the one before it; what is folded from here on goes into the next."""
+        await self._committed()
+        self._commits += 1
+        batch, self._batch = self._batch, Batch(prev=self._batch.last)
+        call = commit(
+            self._context.keys,
+            batch.build(
+                self.number,
+                token=self.token,
+                commit_id=f"{self.token}:{self._commits}:{entropy.nonce()}",
+                retention_ms=self._context.config.retention.turn_ms,
+            ),
+        )
+        for live, _ in batch.parts.values():
+            if live.machine is None:
+                self._remember_end(live.turn)
+        self._committing = asyncio.create_task(self._commit(batch, call))
+
+    async def _commit(self, batch: Batch, call: Call[CommitReply]) -> None:
+        failpoints.hit("fold.before_commit")
+        started = perf_s()
+        reply = await self._context.run(call)
+        if reply.status not in {CommitStatus.OK, CommitStatus.ALREADY}:
+            raise PartitionGoneError(f"commit refused: {reply.status.value} {reply.detail}")
+        failpoints.hit("fold.after_commit")
+        metrics.FOLD_COMMIT.observe(perf_s() - started)
+        metrics.FOLD_BATCH.observe(len(batch.entries))
+        now = self._context.clock.now_ms()
+        for live, effects in batch.parts.values():
+            self._hints.put(live, effects)
+            if effects.blocks and effects.blocks_next == 0 and live.submitted_at:
+                metrics.FIRST_BLOCK.observe(max(0, now - live.submitted_at) / 1000)
+            if live.state.is_terminal and live.machine is None:
+                metrics.TURNS_ENDED.labels(state=live.state.value).inc()
+
+    async def _committed(self) -> None:
+        """Wait for the commit on its way, and raise what it met."""
+        task, self._committing = self._committing, None
+        if task is not None:
+            await task
+
+    async def _settle(self) -> None:
+        """Commit everything that is folded."""
+        await self._committed()
+        if not self._batch.is_empty:
+            await self._start_commit()
+            await self._committed()
+
+    def _check(self, status: TakeStatus) -> None:
+        if status is not TakeStatus.OK:
+            raise PartitionGoneError(f"refused: {status.value}")

@@ -1,0 +1,84 @@
+"""Bringing a turn back into memory after a change of owner: its log entries up to the committed position, effects off.
+
+The result must be what was committed: the same number of frames and blocks, the same digest, the same version of the fold.
+A turn for which it is not is failed by name; its output is never spliced together from two different folds.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from ledger.commands import SLICE, Call
+from ledger.keys import Keyspace
+from ledger.log import entries_of, read_entries
+from ledger.records import LogEntry, TurnRecord, position_key
+from pipeline.events import FOLD_VERSION
+from workers.fold.live import Live
+from workers.observability import logs
+
+T = TypeVar("T")
+
+
+class Runner(Protocol):
+    """How a ledger call is run; it waits while the server is away."""
+
+    async def __call__(self, call: Call[T], /) -> T:
+        """Run the call until it is answered."""
+        ...
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """A turn as far as it is committed; ``code`` says why it cannot go on."""
+
+    live: Live
+    code: str = ""
+
+
+async def rebuild(keys: Keyspace, record: TurnRecord, upto: str, run: Runner) -> Rebuilt:
+    """Fold the turn's entries up to the position and compare."""
+    live = Live.fresh(record)
+    ids = [entry for entry in await run(entries_of(keys, record.id)) if position_key(entry) <= position_key(upto)]
+    try:
+        for first in range(0, len(ids), SLICE):
+            wanted = ids[first : first + SLICE]
+            entries = await run(read_entries(keys, keys.partition_of_turn(record.id), wanted))
+            if len(entries) != len(wanted):
+                return Rebuilt(_as_committed(record), "log_trimmed")
+            _feed(live, entries)
+    except Exception:  # noqa: BLE001 - whatever one turn's events do to the fold costs that turn alone
+        logs.bind(turn=record.id).exception("rebuild_raised")
+        return Rebuilt(_as_committed(record), "fold_error")
+    if _differs(live, record):
+        logs.bind(turn=record.id).error(
+            "fold_diverged",
+            frames=live.frames_next,
+            blocks=live.blocks_next,
+            committed_frames=record.frames_next,
+            committed_blocks=record.blocks_next,
+            committed_version=record.fold_version,
+            version=FOLD_VERSION,
+        )
+        return Rebuilt(_as_committed(record), "fold_diverged")
+    return Rebuilt(live)
+
+
+def _feed(live: Live, entries: list[LogEntry]) -> None:
+    for entry in entries:
+        live.feed(entry, effects=None)
+
+
+def _differs(live: Live, record: TurnRecord) -> bool:
+    if record.digest == "" and live.frames_next == 0 and live.blocks_next == 0:
+        return False  # nothing of it was ever committed
+    mine = (live.frames_next, live.blocks_next, live.digest, FOLD_VERSION)
+    return mine != (record.frames_next, record.blocks_next, record.digest, record.fold_version)
+
+
+def _as_committed(record: TurnRecord) -> Live:
+    """The turn at the numbers that clients have read up to, to be failed there."""
+    live = Live.fresh(record)
+    live.frames_next = record.frames_next
+    live.blocks_next = record.blocks_next
+    live.digest = record.digest
+    live.tail = record.tail
+    return live
