@@ -39,6 +39,10 @@ class Door:
     headers: dict[str, str]
 
 
+class NothingLeftError(Exception):
+    """The stream was read to its end before."""
+
+
 class View:
     """How a stream is printed: the text as it comes, every frame as JSON, or the stream as it is."""
 
@@ -170,12 +174,16 @@ async def _follow(door: Door, turn: str, after: int, view: View) -> int:
     vain = 0
     while not view.is_over() and vain < GIVE_UP:
         before = last_id
-        with contextlib.suppress(aiohttp.ClientError, TimeoutError):
+        try:
             async for event in _events(door, turn, last_id):
                 view.show(event)
                 last_id = event.id or last_id
                 if view.is_over():
                     break
+        except NothingLeftError:
+            return 0
+        except (aiohttp.ClientError, TimeoutError):
+            pass  # the gateway went away; the loop comes back to it or to its successor
         if not view.is_over():
             vain = 0 if last_id != before else vain + 1
             await asyncio.sleep(AGAIN_S)
@@ -189,6 +197,8 @@ async def _events(door: Door, turn: str, last_id: str) -> AsyncIterator[SseEvent
         aiohttp.ClientSession(headers=headers, timeout=timeout) as session,
         session.get(f"{door.url}/v1/turns/{turn}/events") as answer,
     ):
+        if answer.status == 204:
+            raise NothingLeftError
         if answer.status == 503:
             return
         if answer.status != 200:
