@@ -6,12 +6,12 @@ redis-cli, and an event can be found again in its entry by text alone.
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
 from pipeline.errors import Diagnostic, EventRefused, shorten
-from pipeline.events import CONTRACT_VERSION, EVENT_TYPES, Event, TurnStarted
+from pipeline.events import CONTRACT_VERSION, EVENT_TYPES, Event, Outcome, RuntimeName, Track, TurnStarted
 
 __all__ = ["CONTRACT_VERSION", "Diagnostic", "EventRefused", "decode", "decode_batch", "encode", "encode_batch"]
 
@@ -68,13 +68,18 @@ def _check_contract(event: Event, turn: str | None, producer: str | None, at: st
 
 _STEPS = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
 _AT = re.compile(r"^(?P<text>.*?)(?: - at `(?P<path>[^`]*)`)?$", re.DOTALL)
+_WORDS = {
+    "track": " | ".join(get_args(Track)),
+    "runtime": " | ".join(get_args(RuntimeName)),
+    "outcome": " | ".join(get_args(Outcome)),
+}
 _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("member_missing", re.compile(r"Object missing required field `(?P<member>[^`]*)`")),
     ("member_unknown", re.compile(r"Object contains unknown field `(?P<member>[^`]*)`")),
     ("type_unknown", re.compile(r"Invalid value '?(?P<found>.*?)'?$")),
     ("value_unknown", re.compile(r"Invalid enum value (?P<found>.*)$")),
     ("value_out_of_range", re.compile(r"Expected `(?P<expected>\w+)` (?P<bound>[<>]=? .*)$")),
-    ("wrong_type", re.compile(r"Expected `(?P<expected>[^`]*)`, got `(?P<found>[^`]*)`$")),
+    ("wrong_type", re.compile(r"Expected `(?P<expected>[^`]*)`(?:, got `[^`]*`)?$")),
 )
 
 
@@ -115,7 +120,7 @@ def _classify(text: str, path: str) -> tuple[str, str, str]:
         if code == "type_unknown":
             return code, path, " | ".join(EVENT_TYPES)
         if code == "value_unknown":
-            return code, path, "a word of the contract"
+            return code, path, _WORDS.get(path.rpartition(".")[2], "a word of the contract")
         if code == "value_out_of_range":
             return code, path, f"{match['expected']} {match['bound']}"
         return code, path, match["expected"]
@@ -124,8 +129,9 @@ def _classify(text: str, path: str) -> tuple[str, str, str]:
 
 def _found(whole: Any, path: str) -> str:
     value = whole
-    for step in _STEPS.findall(path.removeprefix("$")):
-        name, index = step
+    for name, index in _STEPS.findall(
+        path.removeprefix("$").partition("[...]")[0]
+    ):  # msgspec names no key of a mapping
         try:
             value = value[int(index)] if index else value[name]
         except (KeyError, IndexError, TypeError):

@@ -21,7 +21,7 @@ FOLD_VERSION: Final = 1
 Track = Literal["text", "reasoning", "summary", "refusal", "tool_input"]
 RuntimeName = Literal["main", "subagent", "acp"]
 Outcome = Literal["completed", "incomplete"]
-Natural = Annotated[int, Meta(ge=0)]
+Natural = Annotated[int, Meta(ge=0, le=2**53 - 1)]  # what every JSON reader, and Lua, holds exactly
 Wire = dict[str, Any] | None  # members of an upstream's JSON: any shape is possible here
 
 

@@ -1,0 +1,263 @@
+"""The OpenAI Responses stream to canonical events, for streams as they are and not only as they should be.
+
+Identity is the output index (see `items`); the JSON's `type` rules and the event's name is only its stand-in; each slot is
+finished once; there is one terminal. What is malformed is told in `wire["defects"]` or in a status `malformed`, never
+raised. A body that is one JSON object in place of a stream is read as the whole turn.
+
+`[DONE]` ends the stream. After the terminal nothing is told; `late` counts what still came.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from pipeline.errors import MisuseError
+from pipeline.events import Event
+from pipeline.limits import Limits
+from pipeline.normalize.failures import error_in, error_in_text
+from pipeline.normalize.responses import ending, lifecycle, tables, texts
+from pipeline.normalize.responses.scribe import Scribe
+from pipeline.normalize.responses.shape import Defect, defect, shape_defects
+from pipeline.normalize.sse import BOM, DONE, SseEvent, SseSplitter
+from pipeline.normalize.stamp import Stamp
+
+Frame = dict[str, Any]
+Handler = Callable[[Scribe, str, Frame], None]
+_BRACKETS = 256  # bytes below which nesting past any sensible bound does not fit
+
+HANDLERS: dict[str, Handler] = {
+    "response.created": lifecycle.on_created,
+    "response.queued": lifecycle.on_phase,
+    "response.in_progress": lifecycle.on_phase,
+    "response.output_item.added": lifecycle.on_added,
+    "response.output_item.done": lifecycle.on_item_done,
+    "response.output_text.annotation.added": texts.on_annotation,
+    "error": ending.on_error,
+    **dict.fromkeys(tables.DELTAS, texts.on_delta),
+    **dict.fromkeys(tables.DONES, texts.on_done),
+    **dict.fromkeys(tables.INPUT_DELTAS, texts.on_input_delta),
+    **dict.fromkeys(tables.INPUT_DONES, texts.on_input_done),
+    **dict.fromkeys(tables.PARTS_ADDED, texts.on_part_added),
+    **dict.fromkeys(tables.PARTS_DONE, texts.on_part_done),
+    **dict.fromkeys(tables.PROGRESS, lifecycle.on_progress),
+    **dict.fromkeys(tables.KEEPALIVES, lifecycle.on_keepalive),
+    **dict.fromkeys(tables.TERMINALS, ending.on_terminal),
+}
+
+
+class ResponsesAdapter:
+    """One turn's Responses stream: `feed` its bytes at any cut, `close` it at the body's end."""
+
+    def __init__(self, *, stamp: Stamp, limits: Limits | None = None) -> None:
+        self.ended = False
+        self.late = 0
+        self._limits = limits or Limits()
+        self._scribe = Scribe(stamp, self._limits)
+        self._splitter = SseSplitter(self._limits)
+        self._decoder = msgspec.json.Decoder()
+        self._head = b""
+        self._body: list[bytes] | None = None
+        self._body_bytes = 0
+        self._sniffed = False
+        self._sentinel = False
+        self._closed = False
+
+    def feed(self, data: bytes) -> list[Event]:
+        """Take bytes; give the events that they complete."""
+        if self._closed:
+            raise MisuseError("fed after close")
+        if not self._sniffed:
+            data = self._sniff(data)
+        if self._body is not None:
+            self._collect(data)
+        else:
+            self._take(self._splitter.feed(data))
+        return self._given()
+
+    def close(self) -> list[Event]:
+        """The body has ended: give what is still open, and a terminal if there was none."""
+        if self._closed:
+            raise MisuseError("closed twice")
+        self._closed = True
+        if self._body is not None:
+            self._whole_body(b"".join(self._body))
+        elif not self._sniffed and self._head:
+            self._take(self._splitter.feed(self._head))
+        self._take(self._splitter.close())
+        if not self.ended:
+            self.ended = True
+            told = error_in_text(b"\n".join(self._splitter.leftover), self._limits)
+            ending.end_without_terminal(self._scribe, "the end of the body", told)
+        return self._given()
+
+    def _given(self) -> list[Event]:
+        if not self.ended and (limit := self._splitter.exceeded or self._scribe.exceeded) is not None:
+            self.ended = True
+            ending.end_by_limit(self._scribe, limit)
+        events = self._scribe.out
+        self._scribe.out = []
+        return events
+
+    def _sniff(self, data: bytes) -> bytes:
+        """Look at the first byte that is not white space: a JSON value is a body of its own, anything else a stream."""
+        self._head += data
+        begun = self._head.removeprefix(BOM).lstrip()
+        if not begun and len(self._head) < _BRACKETS:
+            return b""
+        if BOM.startswith(self._head):
+            return b""
+        self._sniffed = True
+        data, self._head = self._head, b""
+        if begun[:1] in {b"{", b"["}:
+            self._body = []
+        return data
+
+    def _collect(self, data: bytes) -> None:
+        if self._body is None or self.ended:
+            return
+        self._body.append(data)
+        self._body_bytes += len(data)
+        if self._body_bytes > self._limits.json_body_bytes:
+            self._body.clear()
+            self._scribe.exceeded = "json_body_bytes"
+
+    def _take(self, events: list[SseEvent]) -> None:
+        for event in events:
+            data = event.data
+            if self._sentinel:
+                return
+            if data == DONE:
+                self._sentinel = True
+                if not self.ended:
+                    self.ended = True
+                    told = error_in_text(b"\n".join(self._splitter.leftover), self._limits)
+                    ending.end_without_terminal(self._scribe, "[DONE]", told)
+            elif not data or not (stripped := data.strip()) or stripped == DONE:
+                continue
+            elif self.ended or self._scribe.exceeded is not None:
+                self.late += 1
+            else:
+                self._frame(data, event.event)
+
+    def _frame(self, data: bytes, name: str) -> None:
+        """Handle one data frame. A delta that has what it must goes straight to its handler."""
+        try:
+            frame = self._decoder.decode(data)
+        except (msgspec.DecodeError, RecursionError):
+            self._rescue(data, name)
+            return
+        if type(frame) is not dict:
+            self._malformed(data, "an object")
+        elif len(data) > _BRACKETS and _too_deep(data, frame, self._limits.json_depth):
+            self._malformed(data, f"JSON nested at most {self._limits.json_depth} deep")
+        else:
+            self._dispatch(frame, name, None)
+
+    def _dispatch(self, frame: Frame, name: str, why: Defect | None) -> None:
+        kind = frame.get("type")
+        if type(kind) is not str or not kind:
+            found = kind
+            kind = "error" if frame.get("error") else name
+            why = why or defect("type_missing", "$.type", "the event's type", found)
+        if "defects" in frame:
+            frame["upstream_defects"] = frame.pop("defects")
+        scribe = self._scribe
+        handler = HANDLERS.get(kind, texts.on_unknown)
+        about = tables.DELTAS.get(kind)
+        if about is not None and why is None and not scribe.untold and _is_plain(frame, about.position):
+            handler(scribe, kind, frame)
+            return
+        if why is not None and handler is not texts.on_unknown:
+            frame["type"] = kind
+        defects = scribe.news(kind, [*([why] if why is not None else ()), *shape_defects(kind, frame)])
+        if defects:
+            frame["defects"] = defects
+        handler(self._scribe, kind, frame)
+        if handler is ending.on_terminal:
+            self.ended = True
+
+    def _rescue(self, data: bytes, name: str) -> None:
+        """Read what is JSON but for a habit of some server: bad UTF-8, half a surrogate pair, NaN, several frames in one
+        event without blank lines between them.
+        """
+        text = data.decode("utf-8", "replace")
+        frame = _read_leniently(text)
+        if frame is None:
+            self._malformed(data, "JSON")
+        else:
+            self._dispatch(frame, name, defect("frame_malformed", "$", "JSON", data))
+
+    def _malformed(self, data: bytes, expected: str) -> None:
+        why = defect("frame_malformed", "$", expected, data)
+        self._scribe.status("malformed", detail=why, wire={"defects": [why]})
+
+    def _whole_body(self, body: bytes) -> None:
+        """Read a body that is JSON: a response is a whole turn, an error its failure, anything else a stream after all."""
+        self._body = None
+        if self.ended:
+            return
+        try:
+            whole = self._decoder.decode(body.removeprefix(BOM))
+        except (msgspec.DecodeError, RecursionError):
+            self._take(self._splitter.feed(body))
+            return
+        first = whole[0] if isinstance(whole, list) and whole else whole
+        why = defect("not_a_stream", "$", "server-sent events", body)
+        status = first.get("status") if isinstance(first, dict) else None
+        if isinstance(first, dict) and not _too_deep(body, first, self._limits.json_depth):
+            if isinstance(first.get("output"), list) and f"response.{status}" in tables.TERMINALS:
+                created = {**first, "status": "in_progress", "output": []}
+                self._dispatch({"type": "response.created", "response": created}, "", why)
+                self._dispatch({"type": f"response.{status}", "response": first}, "", None)
+                return
+            if error_in(first) is not None:
+                self._scribe.error = first
+                return
+        self._malformed(body, "server-sent events or a response")
+
+
+def _is_plain(frame: Frame, index: str) -> bool:
+    """Whether a delta has all that it must have; the common case, so it is asked without a loop."""
+    sequence = frame.get("sequence_number")
+    return (
+        type(item := frame.get("output_index")) is int
+        and 0 <= item < 2**32
+        and type(content := frame.get(index)) is int
+        and 0 <= content < 2**32
+        and type(frame.get("delta")) is str
+        and type(item_id := frame.get("item_id")) is str
+        and item_id != ""
+        and (sequence is None or type(sequence) is int)
+    )
+
+
+def _read_leniently(text: str) -> Frame | None:
+    try:
+        value = json.loads(text, parse_constant=lambda _: None)
+        if not isinstance(value, dict):
+            return None
+        # half a surrogate pair cannot be written again: it becomes what a bad byte becomes
+        clean = json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+        frame: Frame = msgspec.json.decode(clean)
+    except (ValueError, RecursionError):
+        return None
+    return frame
+
+
+def _too_deep(data: bytes, value: object, bound: int) -> bool:
+    """Whether JSON nests deeper than the bound; counted only where there are brackets enough."""
+    if data.count(b"[") + data.count(b"{") <= bound:
+        return False
+    level: list[Any] = [value]
+    for _ in range(bound):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, (dict, list))
+        ]
+        if not level:
+            return False
+    return True

@@ -1,0 +1,102 @@
+"""Stateless defects of one upstream event: members that are missing or of the wrong form. They are reported, never raised;
+whether a defect matters is the validator's to say.
+"""
+
+from typing import Any
+
+from pipeline.errors import shorten
+from pipeline.normalize.responses.tables import REQUIRED
+
+Defect = dict[str, str]
+MAX_INDEX = 2**32 - 1
+_FORMS = {
+    "object": "an object",
+    "id": "a non-empty string",
+    "item_id": "a non-empty string",
+    "string": "a string",
+    "index": "an unsigned 32-bit integer",
+}
+
+
+def defect(code: str, path: str, expected: str, found: object) -> Defect:
+    """Describe one defect; `found` is shortened."""
+    return {"code": code, "path": path, "expected": expected, "found": shorten(found)}
+
+
+def index_of(value: object) -> int | None:
+    """Read an index: a natural number of 32 bits, or None for whatever else stands there."""
+    return value if type(value) is int and 0 <= value <= MAX_INDEX else None
+
+
+def word_of(value: object) -> str:
+    """Read a string: anything else is the empty one."""
+    return value if isinstance(value, str) else ""
+
+
+def shape_defects(kind: str, frame: dict[str, Any]) -> list[Defect]:
+    """List what an event of a known type lacks."""
+    found: list[Defect] = []
+    for path, form in REQUIRED.get(kind, ()):
+        owner, _, member = path.rpartition(".")
+        holder = frame.get(owner) if owner else frame
+        if not isinstance(holder, dict):
+            continue  # its owner is reported already
+        value = holder.get(member)
+        if form == "item_id" and value is None:
+            value = holder.get("item_id")
+        if not _has_form(value, form):
+            found.append(_missing(path, form, value, present=member in holder))
+    if kind == "response.output_item.done" and isinstance(item := frame.get("item"), dict):
+        found.extend(_item_defects(item))
+    sequence = frame.get("sequence_number")
+    if sequence is not None and type(sequence) is not int:
+        found.append(defect("sequence_invalid", "$.sequence_number", "an integer", sequence))
+    return found
+
+
+def _has_form(value: object, form: str) -> bool:
+    if form == "object":
+        return isinstance(value, dict)
+    if form == "index":
+        return index_of(value) is not None
+    if form == "string":
+        return isinstance(value, str)
+    if form[0] == "=":
+        return value == form[1:]
+    return isinstance(value, str) and value != ""
+
+
+def _missing(path: str, form: str, value: object, *, present: bool) -> Defect:
+    if form[0] == "=" and isinstance(value, str):
+        return defect("status_mismatch", f"$.{path}", form[1:], value)
+    expected = form[1:] if form[0] == "=" else _FORMS[form]
+    if not present:
+        return defect("member_missing", f"$.{path}", expected, None)
+    return defect("index_invalid" if form == "index" else "member_invalid", f"$.{path}", expected, value)
+
+
+def _item_defects(item: dict[str, Any]) -> list[Defect]:
+    """Say what keeps a finished item from being one of its kind."""
+    kind = item.get("type")
+    if kind == "message":
+        return _part_defects(item.get("content"), "content")
+    if kind == "reasoning":
+        summary, content = item.get("summary"), item.get("content")
+        return [
+            *(_part_defects(summary, "summary") if summary is not None else ()),
+            *(_part_defects(content, "content") if content is not None else ()),
+        ]
+    member = {"function_call": "arguments", "custom_tool_call": "input"}.get(word_of(kind))
+    if member is not None and not isinstance(item.get(member), str):
+        return [defect("item_invalid", f"$.item.{member}", "a string", item.get(member))]
+    return []
+
+
+def _part_defects(parts: object, member: str) -> list[Defect]:
+    if not isinstance(parts, list):
+        return [defect("item_invalid", f"$.item.{member}", "a list of parts", parts)]
+    return [
+        defect("item_invalid", f"$.item.{member}[{index}]", "an object with a type", part)
+        for index, part in enumerate(parts)
+        if not (isinstance(part, dict) and isinstance(part.get("type"), str))
+    ]
