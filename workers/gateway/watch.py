@@ -224,6 +224,9 @@ class Watch:
             elif self._last_hash != known.digest:
                 self._end = End.ROLLED_BACK
                 return []
+            if known.is_terminal:
+                self._end = End.DONE
+                return []
         if fresh:
             if fresh[0].number != self.number:
                 self._end = End.ROLLED_BACK if held >= 0 else End.EXPIRED
