@@ -163,6 +163,10 @@ class Keyspace:
         """The ordered parts of one session and target."""
         return self._of(partition, f"lane:{lane_hash}")
 
+    def serial(self, partition: int, session: str) -> str:
+        """Turns of a serial session in the order of submission, until each is planned to its end."""
+        return self._of(partition, f"serial:{digest_of(session)}")
+
     def hint(self, partition: int) -> str:
         """The channel on which the fold tells gateways of new frames; not a key."""
         return self._of(partition, "hint")
@@ -229,6 +233,7 @@ KEY_TABLE: Final[tuple[KeyRow, ...]] = (
     KeyRow("fl:{7}:blocks", "stream, group `delivery`", "ids of new blocks, in commit order", "fold adds and trims", "permanent key; trimmed behind delivery's position", "blocks not yet planned"),
     KeyRow("fl:{7}:lanes", "zset", "lanes that hold parts, by the time at which they are looked at", "delivery", "member ends with its lane", "one per lane"),
     KeyRow("fl:{7}:lane:<hash of session, target>", "list", "part ids in order", "delivery", "ends with its last part", "unsettled parts of the lane"),
+    KeyRow("fl:{7}:serial:<hash of session>", "list", "turns of a serial session in the order of submission", "submit adds, delivery removes", "TTL from the last submit", "unfinished turns of the session, and ended ones that nobody waits behind"),
     KeyRow("fl:{7}:parts:<turn>", "list", "ids of the turn's parts", "delivery", _TURN_ENDS, "the turn's parts"),
     KeyRow("fl:{7}:part:<turn>:<block>:<target hash>:<part>", "hash", "state, body and its hash, target, attempts, receipt, error", "delivery", "TTL `retention` once settled", "one message"),
     KeyRow("fl:{7}:sending, …:due, …:unknown, …:dead", "zset", "part ids by time", "delivery", "permanent keys; a member ends with its state", "unsettled parts; `dead` within its retention"),

@@ -64,6 +64,8 @@ class NewPart:
     account: str
     guarantee: str = "exactly-once"
     """`at-least-once` where an intent may be lost by the server after it was answered."""
+    held: bool = False
+    """In a lane of its turn's own, until the turns before it in its session have been planned."""
     state: State = State.PENDING
 
     @property
@@ -78,8 +80,9 @@ class NewPart:
 
     @property
     def lane(self) -> str:
-        """Names the lane of the part's session and target."""
-        return digest_of(self.session, self.target_hash)
+        """Names the lane of the part's session and target, or the one that holds it back."""
+        name = digest_of(self.session, self.target_hash)
+        return f"{name}:{self.turn}" if self.held else name
 
     @property
     def body_hash(self) -> str:
@@ -140,6 +143,12 @@ def target_hash(channel: str, target: str, recipient: str) -> str:
 def webhook_id(part_id: str) -> str:
     """The stable message id of a part, as Standard Webhooks want it."""
     return "msg_" + part_id.replace("/", ".")
+
+
+def held_lane(name: str) -> tuple[str, str] | None:
+    """The lane that a holding lane's parts belong to, and their turn; None for a plain lane."""
+    lane, colon, turn = name.partition(":")
+    return (lane, turn) if colon else None
 
 
 def body_hash(body: str) -> str:

@@ -91,6 +91,7 @@ def plan(
         keys.block(entry.turn, entry.block),
         keys.lanes(p),
         keys.parts(entry.turn),
+        keys.dead(p),
     ]
     args: list[str | int] = [token, prev, entry.id, GROUP, ttl_ms, len(parts), index_ttl_ms]
     for part in parts:
@@ -106,6 +107,35 @@ def plan(
         tuple(names),
         tuple(args),
         lambda r: Planned(reply=Reply(as_text(r[0])), position=as_text(r[1]), may_retire=as_int(r[2]) == 1),
+    )
+
+
+# serial sessions
+
+
+def serial_head(keys: Keyspace, p: int, session: str) -> Call[str]:
+    """The earliest submitted turn of a serial session that is not known to be planned to its end; empty when there is none."""
+    return Call("LINDEX", (keys.serial(p, session),), (0,), as_text, script=False)
+
+
+def leave_serial(keys: Keyspace, p: int, session: str, turn: str) -> Call[int]:
+    """A turn of a serial session has ended and all its blocks are planned: those after it may go on."""
+    return Call("LREM", (keys.serial(p, session),), (1, turn), as_int, script=False)
+
+
+def merge_lane(keys: Keyspace, p: int, *, token: str, held: str, lane: str, parts: Sequence[str]) -> Call[Reply]:
+    """Move everything in a holding lane to the end of its lane; MISMATCH when it holds something else by now."""
+    return Call(
+        "merge_lane",
+        (
+            keys.owner(ROLE, p),
+            keys.lanes(p),
+            keys.lane(p, held),
+            keys.lane(p, lane),
+            *(keys.part(id_) for id_ in parts),
+        ),
+        (token, held, lane, *parts),
+        lambda reply: Reply(as_text(reply)),
     )
 
 

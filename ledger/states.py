@@ -54,8 +54,8 @@ class Operation(StrEnum):
 SETTLED: Final = frozenset({State.SENT, State.DEAD, State.SUPPRESSED, State.ABANDONED})
 """States in which a part owes nothing more: it has left its lane and its retention runs."""
 
-INITIAL: Final = frozenset({State.PENDING, State.SUPPRESSED})
-"""What planning a block makes: `suppressed` for text that was discarded on purpose."""
+INITIAL: Final = frozenset({State.PENDING, State.SUPPRESSED, State.DEAD})
+"""What planning a block makes: `suppressed` for text that was discarded on purpose, `dead` for what no channel can show."""
 
 TRANSITIONS: Final[dict[tuple[State, Operation], State]] = {
     # The owner's own steps.

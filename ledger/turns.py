@@ -11,13 +11,16 @@ Loss: submit, claim, renew, release and cancel may all be repeated with the same
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from ledger.commands import Call
 from ledger.errors import Full, UnexpectedReply
 from ledger.keys import Keyspace
 from ledger.records import RECORD_VERSION, TurnRecord, turn_record
 from ledger.replies import as_entries, as_int, as_pairs, as_text, as_texts
+
+SERIAL_MS: Final = 24 * 3600 * 1000
+"""A day: how long after its last submit the order of a serial session is kept; far beyond any turn's own end."""
 
 
 class IdempotencyStatus(StrEnum):
@@ -206,6 +209,7 @@ def submit(keys: Keyspace, new: NewTurn, *, tenant_limit: int, partition_limit: 
             keys.admitted(partition),
             keys.turns(partition),
             keys.committed(partition),
+            keys.serial(partition, new.session),
         ),
         (
             new.turn,
@@ -213,6 +217,7 @@ def submit(keys: Keyspace, new: NewTurn, *, tenant_limit: int, partition_limit: 
             tenant_limit,
             partition_limit,
             min(new.limits.queue_ms, new.limits.turn_ms),
+            SERIAL_MS if new.serial else 0,
             *(item for pair in fields.items() for item in pair),
         ),
         decode,

@@ -4,6 +4,7 @@
 -- ARGV  1 token   2 group   3 consumer   4 count
 -- REPLY {OK | STALE, number claimed}
 -- CRASH after: they are pending for a consumer that is gone, and the next owner adopts them.
+
 if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then return {'STALE', 0} end
 local position = redis.call('HGET', KEYS[2], 'blocks') or '0-0'
 redis.pcall('XGROUP', 'CREATE', KEYS[3], ARGV[2], '0', 'MKSTREAM')

@@ -8,6 +8,10 @@
 --       12 key_window_ms (-1: not asked)   13 need_ms that must fit into what is left of the window
 -- REPLY {OK | STALE | UNKNOWN_DELIVERY | STATE | BUSY | EARLY | LAPSED, state, turn may retire: 1 | 0}
 -- CRASH before: nothing changed.  after: a repeat answers STATE with the state reached.
+
+-- include kinds
+local wrong = wrong_kind({'hash', 'hash', 'list', 'zset', 'zset', 'zset', 'zset', 'zset', 'hash'})
+if wrong then return wrong end
 if ARGV[5] ~= '' and redis.call('HGET', KEYS[1], 'token') ~= ARGV[5] then return {'STALE', '', 0} end
 local p = redis.call('HMGET', KEYS[2], 'state', 'attempt_at', 'token', 'exposed_at', 'in_lane', 'proven_sent')
 local state = p[1]

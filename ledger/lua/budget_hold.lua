@@ -3,6 +3,7 @@
 -- KEYS  1 budget (hash)
 -- ARGV  1 wait_ms
 -- REPLY time until which the account is held
+
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local till = math.max(tonumber(redis.call('HGET', KEYS[1], 'held_until') or 0), now + tonumber(ARGV[1]))

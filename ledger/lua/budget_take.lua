@@ -4,6 +4,7 @@
 -- ARGV  1 sends per second, in thousandths (0: unlimited)   2 burst
 -- REPLY milliseconds to wait; 0 when one was taken
 -- CRASH after: one send of the budget is lost, nothing else.
+
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local b = redis.call('HMGET', KEYS[1], 'tokens', 'at', 'held_until')

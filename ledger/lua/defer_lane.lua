@@ -3,6 +3,7 @@
 -- KEYS  1 owner (hash)   2 lanes (zset)   3 lane (list)
 -- ARGV  1 token   2 lane name   3 part id ('' for an empty lane)   4 wait_ms
 -- REPLY OK | STALE | MISMATCH
+
 if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then return 'STALE' end
 local head = redis.call('LINDEX', KEYS[3], 0)
 if (head or '') ~= ARGV[3] then return 'MISMATCH' end

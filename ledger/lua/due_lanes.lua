@@ -3,6 +3,7 @@
 -- KEYS  1 lanes (zset)
 -- ARGV  1 count
 -- REPLY {redis time in ms, {lane, …}, time of the earliest lane that is not due or 0}
+
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local lanes = redis.call('ZRANGE', KEYS[1], '-inf', now, 'BYSCORE', 'LIMIT', 0, ARGV[1])

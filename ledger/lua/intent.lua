@@ -6,6 +6,10 @@
 --       10 need_ms: send deadline and margin, which must fit into what is left of the window
 -- REPLY {OK | ALREADY | STALE | UNKNOWN_DELIVERY | STATE | NOT_HEAD | BUSY | EARLY | LAPSED | BODY, attempt's time, attempt's number}
 -- CRASH before: nothing was sent.  after: the part stands in `sending` and the next owner recovers it.
+
+-- include kinds
+local wrong = wrong_kind({'hash', 'hash', 'list', 'zset', 'zset', 'zset'})
+if wrong then return wrong end
 if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then return {'STALE', 0, 0} end
 local p = redis.call('HMGET', KEYS[2], 'state', 'attempt', 'attempt_at', 'token', 'attempts', 'body_hash', 'exposed_at', 'due_at')
 if not p[1] then return {'UNKNOWN_DELIVERY', 0, 0} end

@@ -1,13 +1,21 @@
 #!lua flags=allow-oom
 -- plan: make the delivery records of one block, put them into their lanes in order, and move past the block's entry.
 -- KEYS  1 owner (hash)   2 committed (hash)   3 blocks (stream)   4 turn (hash)   5 block (hash)   6 lanes (zset)
---       7 parts of the turn (list)   then per part:  part (hash), lane (list)
+--       7 parts of the turn (list)   8 dead (zset)   then per part:  part (hash), lane (list)
 -- ARGV  1 token   2 prev (blocks position)   3 entry id   4 group   5 ttl_ms of what is done with   6 number of parts
 --       7 index_ttl_ms of the turn's list
 --       then per part, 16 each:  id, lane name, state, turn, block, target hash, part, session, channel, target,
 --       recipient, body, body hash, content type, guarantee, account
 -- REPLY {OK | ALREADY | STALE | MISMATCH, blocks position, turn may retire: 1 | 0}
 -- CRASH before: the entry is adopted and planned again.  after: a repeat answers ALREADY.
+
+-- include kinds
+local kinds = {'hash', 'hash', 'stream', 'hash', 'hash', 'zset', 'list', 'zset'}
+for i = 9, #KEYS, 2 do
+  kinds[i], kinds[i + 1] = 'hash', 'list'
+end
+local wrong = wrong_kind(kinds)
+if wrong then return wrong end
 if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then return {'STALE', '', 0} end
 local position = redis.call('HGET', KEYS[2], 'blocks') or '0-0'
 local function may_retire()
@@ -21,7 +29,7 @@ local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local open = 0
 for i = 0, tonumber(ARGV[6]) - 1 do
-  local a, part, lane = 7 + i * 16, KEYS[8 + i * 2], KEYS[9 + i * 2]
+  local a, part, lane = 7 + i * 16, KEYS[9 + i * 2], KEYS[10 + i * 2]
   if redis.call('EXISTS', part) == 0 then
     redis.call('HSET', part, 'v', 1, 'state', ARGV[a + 3], 'lane', ARGV[a + 2], 'turn', ARGV[a + 4], 'block', ARGV[a + 5],
       'target_hash', ARGV[a + 6], 'part', ARGV[a + 7], 'session', ARGV[a + 8], 'channel', ARGV[a + 9], 'target', ARGV[a + 10],
@@ -37,6 +45,7 @@ for i = 0, tonumber(ARGV[6]) - 1 do
     else
       redis.call('HSET', part, 'settled_at', now)
       redis.call('PEXPIRE', part, ARGV[5])
+      if ARGV[a + 3] == 'dead' then redis.call('ZADD', KEYS[8], now, ARGV[a + 1]) end
     end
   end
 end

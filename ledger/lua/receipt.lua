@@ -7,6 +7,10 @@
 -- REPLY {OK | ALREADY | DUPLICATE | OTHER_ATTEMPT | LATE | UNKNOWN_DELIVERY, state, turn may retire: 1 | 0}
 --       DUPLICATE: an earlier attempt turns out sent although another was begun.  LATE: the part was settled otherwise before.
 -- CRASH before: recovered after the quarantine.  after: a repeat answers ALREADY.
+
+-- include kinds
+local wrong = wrong_kind({'hash', 'list', 'zset', 'zset', 'zset', 'zset', 'zset', 'hash'})
+if wrong then return wrong end
 local p = redis.call('HMGET', KEYS[1], 'state', 'attempt', 'attempt:' .. ARGV[2], 'proven_sent', 'exposed_by', 'in_lane')
 local state = p[1]
 if not state then return {'UNKNOWN_DELIVERY', '', 0} end

@@ -4,6 +4,7 @@
 -- ARGV  1 token   2 group   3 consumer   4 count
 -- REPLY {OK | STALE, blocks position, entries: {{id, {field, value, …}}, …}}
 -- CRASH after (or a lost reply): what was taken is pending for this consumer, and the next take gives it again before anything new.
+
 if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then return {'STALE', '', {}} end
 local position = redis.call('HGET', KEYS[2], 'blocks') or '0-0'
 redis.pcall('XGROUP', 'CREATE', KEYS[3], ARGV[2], '0', 'MKSTREAM')

@@ -1,0 +1,34 @@
+"""What a channel adapter is: it makes one attempt and says how it came out. It never retries, never redirects, never sleeps."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from ledger.parts import PartRecord
+from workers.delivery.gate import Gate
+from workers.delivery.outcomes import Capability, Outcome
+
+
+@dataclass(frozen=True, kw_only=True)
+class Message:
+    """One attempt of one part; `at` is the intent's time and is signed with it."""
+
+    part: PartRecord
+    attempt: str
+    at: int
+
+
+class Channel(Protocol):
+    """An open way to one target."""
+
+    @property
+    def capability(self) -> Capability:
+        """How an attempt may be repeated after its outcome was lost."""
+        ...
+
+    async def send(self, message: Message, gate: Gate) -> Outcome:
+        """Make the attempt within the gate's deadline; anything raised after the gate was passed counts as unknown."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        ...
