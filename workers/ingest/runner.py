@@ -110,8 +110,10 @@ class Runner:
         try:
             self._started = read_started(self._claimed.record)
             if self._claimed.next_seq == 0:
-                seq, at = self._stamp.next()
-                self._put(msgspec.structs.replace(self._started, seq=seq, at=at))
+                seq, now_ms = (
+                    self._stamp.next()
+                )  # the frozen time stands, so that a second run of a turn is equal to its first
+                self._put(msgspec.structs.replace(self._started, seq=seq, at=self._started.at or now_ms))
         except SourceError as failure:
             self._failure = failure
 
@@ -186,6 +188,7 @@ class Runner:
             if not chunk:
                 return
             metrics.INGEST_BYTES.inc(len(chunk))
+            await self._wait_for_room()  # a bound may have filled while the read was waiting
             self._stamp.at = self._bench.clock.now_ms()
             for event in adapter.feed(chunk):
                 self._put(event)
