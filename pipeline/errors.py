@@ -3,6 +3,7 @@
     PipelineError
     ├── WireError          the upstream, or a producer of events, broke its protocol
     │   └── EventRefused   an event is not one that the contract knows
+    ├── LimitExceeded      a turn outgrew one of its bounds; the turn ends by that bound's name
     └── MisuseError        our own caller broke a rule of these modules
 
 A fault of the other side always carries a Diagnostic: what was expected, what was found, and where. Code and path are
@@ -48,6 +49,14 @@ class WireError(PipelineError):
 
 class EventRefused(WireError):  # noqa: N818  the word of the contract
     """An event that the contract does not know was refused at the door."""
+
+
+class LimitExceeded(PipelineError):  # noqa: N818  the word of the contract
+    """A bound of the turn is full; `name` is the bound's."""
+
+    def __init__(self, name: str, value: int) -> None:
+        super().__init__(f"the turn exceeds its bound {name} of {value}")
+        self.name = name
 
 
 class MisuseError(PipelineError):

@@ -10,9 +10,11 @@ from typing import Any
 import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """One event of the public stream, numbered 0..N within its turn; `data` is its JSON."""
+class Frame(msgspec.Struct, frozen=True, gc=False):
+    """One event of the public stream, numbered 0..N within its turn; `data` is its JSON.
+
+    `event` is empty where the type cannot stand in a line of its own.
+    """
 
     number: int
     event: str
@@ -21,7 +23,8 @@ class Frame:
     @property
     def sse(self) -> str:
         """The frame as a server-sent event: what a client reads and what the ledger stores."""
-        return f"event: {self.event}\ndata: {self.data.decode()}\n\n"
+        head = f"event: {self.event}\n" if self.event else ""
+        return f"{head}data: {self.data.decode()}\n\n"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,199 @@
+"""Kinds of output items, one table: what each is in public from its start to its end.
+
+`from_added` makes the item as its start shows it, `apply_done` mends the upstream's finished item, and `finalize` makes an
+item of what was streamed when no finished one ever came. Which texts a kind may stream is in `tracks`. A kind that the table
+does not name is opaque: it passes whole. Adding a kind touches this file alone.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pipeline.fold.slots import Json, Part, Slot
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How one kind of item behaves; `input` is the member that holds a call's streamed input."""
+
+    name: str
+    prefix: str
+    tracks: frozenset[str]
+    from_added: Callable[[Slot, Json], Json]
+    apply_done: Callable[[Slot, Json], Json]
+    finalize: Callable[[Slot, str], Json]
+    input: str | None = None
+    call: bool = False  # whether a call id belongs to its identity
+    deltas: str | None = None  # the stem of its input's events
+
+
+def content_of(part: Part) -> Json:
+    """A message's or reasoning's part as an item lists it, made of what was streamed."""
+    text = part.text
+    if part.track == "refusal":
+        made: Json = {"type": "refusal", "refusal": text}
+    elif part.track == "summary":
+        made = {"type": "summary_text", "text": text}
+    elif part.track == "reasoning":
+        made = {"type": "reasoning_text", "text": text}
+    else:
+        made = {"type": "output_text", "text": text, "annotations": list(part.annotations), "logprobs": []}
+    if part.raw is None:
+        return made
+    member = "refusal" if part.track == "refusal" else "text"
+    return part.raw if part.raw.get(member) or not text else {**part.raw, member: text}
+
+
+def _message_added(_slot: Slot, item: Json) -> Json:
+    """A message begins empty: what its start already holds is streamed like the rest."""
+    return {**(item or {"type": "message", "status": "in_progress", "role": "assistant"}), "content": []}
+
+
+def _message_done(slot: Slot, item: Json) -> Json:
+    """The finished message, with streamed text put back where it is empty or missing."""
+    streamed = slot.texts("text", "refusal")
+    given = item.get("content")
+    content = list(given) if isinstance(given, list) else []
+    for part in streamed:
+        if part.index >= len(content):
+            if part.text:
+                content.append(content_of(part))
+        elif isinstance(shown := content[part.index], dict):
+            member = "refusal" if part.track == "refusal" else "text"
+            if (
+                shown.get(member) in {"", None}
+                and part.text
+                and shown.get("type") in {"output_text", "text", "refusal"}
+            ):
+                content[part.index] = {**shown, member: part.text}
+    return {**item, "content": content}
+
+
+def _message_end(slot: Slot, status: str) -> Json:
+    """A message of its texts, empty ones left out."""
+    content = [content_of(part) for part in slot.texts("text", "refusal") if part.text]
+    return {**slot.public, "status": status, "content": content}
+
+
+def _reasoning_added(_slot: Slot, item: Json) -> Json:
+    """Reasoning begins as it came; a summary is always there."""
+    return {"type": "reasoning", "summary": [], **item}
+
+
+def _reasoning_done(slot: Slot, item: Json) -> Json:
+    """The finished reasoning, with what was streamed where it has nothing."""
+    merged = {"summary": [], **item}
+    for member, track in (("summary", "summary"), ("content", "reasoning")):
+        if not merged.get(member) and (parts := [part for part in slot.texts(track) if part.text]):
+            merged[member] = [content_of(part) for part in parts]
+    return merged
+
+
+def _reasoning_end(slot: Slot, status: str) -> Json:
+    """Reasoning of its texts."""
+    item = _reasoning_done(slot, slot.public)
+    return {**item, "status": status} if "status" in item else item
+
+
+def _function_added(slot: Slot, item: Json) -> Json:
+    """A call begins with what is known of it."""
+    return {
+        **(item if "type" in item else {"type": slot.kind, "status": "in_progress", **item}),
+        "name": item.get("name") or slot.name or "",
+        "arguments": item.get("arguments") or "",
+    }
+
+
+def _function_done(slot: Slot, item: Json) -> Json:
+    """The finished call; what it lacks is filled from what was told before."""
+    merged = dict(item)
+    for member in ("name", "namespace"):
+        known = slot.public.get(member)
+        if known and not merged.get(member):
+            merged[member] = known
+    if not merged.get("arguments"):
+        merged["arguments"] = slot.input or slot.public.get("arguments") or ""
+    return merged
+
+
+def _function_end(slot: Slot, status: str) -> Json:
+    """A call of its streamed arguments."""
+    return {**slot.public, "status": status, "arguments": slot.input or slot.public.get("arguments") or ""}
+
+
+def _opaque_added(slot: Slot, item: Json) -> Json:
+    """Whole, as it came."""
+    if "type" in item:
+        return item
+    return {"type": slot.kind, "status": "in_progress", **({"name": slot.name} if slot.name else {}), **item}
+
+
+def _opaque_done(slot: Slot, item: Json) -> Json:
+    """Whole, as it came; only streamed input is put back."""
+    member = kind_of(slot.kind).input
+    if member and not item.get(member) and slot.input:
+        return {**item, member: slot.input}
+    return item
+
+
+def _opaque_end(slot: Slot, status: str) -> Json:
+    """As it was opened, with the input that was streamed."""
+    item = _opaque_done(slot, slot.public)
+    return {**item, "status": status} if "status" in item else item
+
+
+def _opaque(name: str, prefix: str, *, stem: str | None = None, member: str | None = None, call: bool = False) -> Kind:
+    return Kind(
+        name,
+        prefix,
+        frozenset({"text", "reasoning", "summary", "refusal", "tool_input"}) if stem is None else _INPUT,
+        _opaque_added,
+        _opaque_done,
+        _opaque_end,
+        input=member,
+        call=call,
+        deltas=stem,
+    )
+
+
+_INPUT = frozenset({"tool_input"})
+
+KINDS: dict[str, Kind] = {
+    "message": Kind("message", "msg", frozenset({"text", "refusal"}), _message_added, _message_done, _message_end),
+    "reasoning": Kind(
+        "reasoning", "rs", frozenset({"reasoning", "summary"}), _reasoning_added, _reasoning_done, _reasoning_end
+    ),
+    "function_call": Kind(
+        "function_call",
+        "fc",
+        _INPUT,
+        _function_added,
+        _function_done,
+        _function_end,
+        input="arguments",
+        call=True,
+        deltas="function_call_arguments",
+    ),
+    "custom_tool_call": _opaque("custom_tool_call", "ctc", stem="custom_tool_call_input", member="input", call=True),
+    "mcp_call": _opaque("mcp_call", "mcp", stem="mcp_call_arguments", member="arguments"),
+    "code_interpreter_call": _opaque("code_interpreter_call", "ci", stem="code_interpreter_call_code", member="code"),
+    "web_search_call": _opaque("web_search_call", "ws"),
+    "shell_call": _opaque("shell_call", "sh", call=True),
+}
+_OTHER = _opaque("other", "item")
+
+_TRACK_KINDS = {"text": "message", "refusal": "message", "reasoning": "reasoning", "summary": "reasoning"}
+
+
+def kind_of(name: str) -> Kind:
+    """The table's row of a kind; any other kind is opaque."""
+    return KINDS.get(name, _OTHER)
+
+
+def kind_of_track(track: str) -> str:
+    """The kind of an item of which only text was seen; a call has none until it is named."""
+    return _TRACK_KINDS.get(track, "")
+
+
+def kind_of_tool(kind: str) -> str:
+    """The item kind of a tool that was told of without its item."""
+    return "custom_tool_call" if kind == "custom" else f"{kind}_call"

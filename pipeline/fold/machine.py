@@ -1,0 +1,203 @@
+"""Applies events to the slot map. Says what an event meant; a None means that it changed nothing and is not passed on."""
+
+from typing import Any
+
+from pipeline.events import BlockFinal, Status, TextDelta, ToolFinished, ToolStarted
+from pipeline.fold.kinds import Kind, kind_of, kind_of_tool, kind_of_track
+from pipeline.fold.slots import Json, Part, Phase, Slot, SlotMap
+from pipeline.limits import Limits
+
+_PART_TRACKS = {
+    "output_text": "text",
+    "text": "text",
+    "refusal": "refusal",
+    "reasoning_text": "reasoning",
+    "summary_text": "summary",
+}
+
+
+class Fold:
+    """The items of one turn, from their starts to their ends."""
+
+    def __init__(self, turn: str, limits: Limits) -> None:
+        self.slots = SlotMap(turn, limits)
+
+    def delta(self, event: TextDelta) -> Part | None:
+        """Add a delta to its text. Late ones, and those of another kind of item, are ignored."""
+        slot = self.slots.find(event.item)
+        if slot is None:
+            slot = self.slots.open(event.item, kind_of_track(event.track))
+        elif slot.phase is Phase.DONE:
+            return None
+        part = slot.parts.get((event.track, event.content)) or self._part(slot, event, event.track)
+        if part is None or part.final is not None:
+            return None
+        self.slots.keep(part, event.text)
+        return part
+
+    def final(self, event: BlockFinal) -> Part | None:
+        """Take the final word on a text; a second one is ignored."""
+        slot = self.slots.find(event.item)
+        if slot is None:
+            slot = self.slots.open(event.item, kind_of_track(event.track))
+        elif slot.phase is Phase.DONE:
+            return None
+        part = self._part(slot, event, event.track)
+        if part is None or part.final is not None:
+            return None
+        part.final = event.text
+        return part
+
+    def started(self, event: Status | ToolStarted) -> Slot | None:
+        """Open an item. A second start of the same item is ignored, unless the first was only guessed from its texts."""
+        if event.item is None:
+            return None
+        item = item_of(event.wire)
+        tool = event if isinstance(event, ToolStarted) else None
+        kind = item.get("type")
+        if not isinstance(kind, str) or not kind:
+            kind = kind_of_tool(tool.kind) if tool is not None else "message"
+        slot = self.slots.find(event.item) or self.slots.open(event.item, kind)
+        if slot.phase is not Phase.PENDING or (slot.announced and slot.kind != kind):
+            return None
+        slot.kind = kind
+        if tool is not None:
+            slot.name = tool.name
+        slot.added = item
+        slot.phase = Phase.ACTIVE
+        self.place(slot, item, tool.call_id if tool is not None else None)
+        return slot
+
+    def place(self, slot: Slot, item: Json, call_id: object = None, *, hint: object = None) -> None:
+        """Name a slot in public and make the item as its start shows it; done once, at the first need."""
+        if slot.index >= 0:
+            return
+        kind = kind_of(slot.kind)
+        self.slots.place(slot, kind.prefix, item.get("id") or hint)
+        if kind.call:
+            item = {**item, "call_id": self.slots.bind_call(slot, item.get("call_id") or call_id)}
+        elif isinstance(item.get("call_id"), str):
+            slot.call_id = item["call_id"]
+        slot.public = {**kind.from_added(slot, item), "id": slot.id}
+
+    def finished(self, event: Status | ToolFinished) -> tuple[Slot, Json] | None:
+        """End an item with the upstream's finished one, or with what was streamed; a repeated end is ignored."""
+        if event.item is None:
+            return None
+        item = item_of(event.wire)
+        slot = self.slots.find(event.item)
+        kind = item.get("type")
+        if slot is None or (slot.phase is Phase.PENDING and not slot.kind):
+            if not isinstance(kind, str) or not kind:
+                return None
+            slot = slot or self.slots.open(event.item, kind)
+            slot.kind = kind
+        if slot.phase is Phase.DONE or (kind is not None and kind != slot.kind):
+            return None
+        self.place(slot, _start_of(slot, item), item.get("call_id"))
+        row = kind_of(slot.kind)
+        if isinstance(event, ToolFinished):
+            item = _with_input(row, item, event)
+        made = row.apply_done(slot, item) if item else row.finalize(slot, _end_status(event))
+        return slot, self._close(slot, made)
+
+    def end(self, slot: Slot, status: str) -> Json:
+        """End an item that never got its own end."""
+        return self._close(slot, kind_of(slot.kind).finalize(slot, status))
+
+    def part_started(self, event: Status) -> Part | None:
+        """A part of an item begins."""
+        return self._event_part(event)
+
+    def part_finished(self, event: Status) -> Part | None:
+        """A part of an item ends; its own form is kept."""
+        part = self._event_part(event)
+        if part is not None and part.raw is None and isinstance(raw := (event.wire or {}).get("part"), dict):
+            part.raw = raw
+        return part
+
+    def annotated(self, event: Status) -> Part | None:
+        """An annotation belongs to a message's text."""
+        if event.item is None or (slot := self.slots.find(event.item)) is None or slot.phase is Phase.DONE:
+            return None
+        part = self._part(slot, event, "text")
+        if part is not None and (annotation := (event.wire or {}).get("annotation")) is not None:
+            part.annotations.append(annotation)
+        return part
+
+    def _event_part(self, event: Status) -> Part | None:
+        """The part that a part's own event is about."""
+        if event.item is None:
+            return None
+        wire = event.wire or {}
+        raw = wire.get("part")
+        kind = raw.get("type") if isinstance(raw, dict) else None
+        summary = str(wire.get("type", "")).startswith("response.reasoning_summary")
+        slot = self.slots.find(event.item)
+        if slot is None:
+            slot = self.slots.open(event.item, "reasoning" if summary or kind == "reasoning_text" else "message")
+        elif slot.phase is Phase.DONE:
+            return None
+        track = "summary" if summary else _PART_TRACKS.get(str(kind), "")
+        if not track:
+            track = "reasoning" if slot.kind == "reasoning" else "text"
+        return self._part(slot, event, track)
+
+    def _part(self, slot: Slot, event: TextDelta | BlockFinal | Status, track: str) -> Part | None:
+        """Find or make a text of a slot, if its kind streams such text; an item first seen here gets its place."""
+        content = event.content or 0
+        if (track, content) not in slot.parts and slot.kind and track not in kind_of(slot.kind).tracks:
+            return None
+        if slot.index < 0 and slot.kind:
+            self.place(slot, {}, hint=(event.wire or {}).get("item_id"))
+        return self.slots.part(slot, track, content)
+
+    def _close(self, slot: Slot, item: Json) -> Json:
+        """Make the item final, under the identity that its start was shown with."""
+        item = {**item, "id": slot.id, "type": slot.kind}
+        if "call_id" in slot.public:
+            item["call_id"] = slot.public["call_id"]
+        else:
+            item.pop("call_id", None)
+        slot.result = item
+        slot.phase = Phase.DONE
+        for part in slot.parts.values():
+            part.final = part.text
+            part.pieces.clear()
+        return item
+
+
+def item_of(wire: dict[str, Any] | None) -> Json:
+    """The item that an event's wire holds, or an empty one."""
+    item = wire.get("item") if wire is not None else None
+    return item if isinstance(item, dict) else {}
+
+
+def _start_of(slot: Slot, item: Json) -> Json:
+    """What the start of an item would have shown, read from its end."""
+    kept = {"id": item.get("id"), "type": slot.kind, "status": "in_progress"}
+    row = kind_of(slot.kind)
+    if row.deltas is None and slot.kind not in {"message", "reasoning"}:
+        return {**item, "status": "in_progress"} if "status" in item else dict(item)
+    for member in ("role", "phase", "name", "namespace", "call_id", "server_label", "container_id"):
+        if member in item:
+            kept[member] = item[member]
+    if slot.kind == "reasoning" and "status" not in item:
+        del kept["status"]
+    if row.input is not None:
+        kept[row.input] = ""
+    return kept
+
+
+def _with_input(row: Kind, item: Json, event: ToolFinished) -> Json:
+    """The finished call with its authoritative input, where the item itself lacks it."""
+    if row.deltas is None or row.input is None or not event.input or (item and item.get(row.input)):
+        return item
+    return {**item, row.input: event.input} if item else item
+
+
+def _end_status(event: Status | ToolFinished) -> str:
+    """The status of an item that ended without its own form."""
+    return (
+        event.status if isinstance(event, ToolFinished) and event.status in {"completed", "incomplete"} else "completed"
+    )

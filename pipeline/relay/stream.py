@@ -1,0 +1,275 @@
+"""The public stream of a turn, as the OpenAI Responses dialect has it and its official SDK reads it.
+
+From a conforming upstream every frame is the upstream's own, save the documented rewrites: the response id, the numbers,
+the terminal's output, ids that cannot stand, and dense indexes. Where an upstream leaves something out, the frames that
+are missing are made here, so that what a client reads is always whole:
+
+- `created`, then `in_progress`, once each and before everything else; a failure may come right after `created`.
+- every item: added, its parts, their texts and ends, done. Every part of a message: added before its text, done after it.
+- one terminal, with all items that were ever shown, each of them done.
+"""
+
+from typing import Any
+
+from pipeline.events import BlockFinal, Status, TextDelta, TurnFailed, TurnStarted
+from pipeline.fold.kinds import content_of
+from pipeline.fold.slots import SUMMARY, Json, Part, Slot
+from pipeline.output import Frame
+from pipeline.relay.envelope import Envelope, Terminal
+from pipeline.relay.funnel import Funnel
+
+_DELTAS = {
+    "text": "response.output_text.delta",
+    "refusal": "response.refusal.delta",
+    "reasoning": "response.reasoning_text.delta",
+    "summary": "response.reasoning_summary_text.delta",
+}
+_DONES = {
+    "text": ("response.output_text.done", "text"),
+    "refusal": ("response.refusal.done", "refusal"),
+    "reasoning": ("response.reasoning_text.done", "text"),
+    "summary": ("response.reasoning_summary_text.done", "text"),
+}
+_EMPTY_PARTS: dict[str, Json] = {
+    "text": {"type": "output_text", "text": "", "annotations": [], "logprobs": []},
+    "refusal": {"type": "refusal", "refusal": ""},
+    "reasoning": {"type": "reasoning_text", "text": ""},
+    "summary": {"type": "summary_text", "text": ""},
+}
+# Parts whose start and end every client needs. A reasoning's own texts have such events on some upstreams only.
+_FAMILIES = {
+    "text": "response.content_part",
+    "refusal": "response.content_part",
+    "summary": "response.reasoning_summary_part",
+}
+_ANNOTATION = "response.output_text.annotation.added"
+Draft = tuple[str, dict[str, Any]]
+
+
+class Relay:
+    """Emits the frames of one turn; `take` gives those since the last take."""
+
+    def __init__(self, turn: str, *, muted: bool = False) -> None:
+        self.envelope = Envelope(turn)
+        self._funnel = Funnel(muted=muted)
+        self._created = False
+        self._running = False
+
+    @property
+    def frames(self) -> int:
+        """How many frames were emitted."""
+        return self._funnel.number
+
+    def take(self) -> list[Frame]:
+        """The frames since the last take."""
+        return self._funnel.take()
+
+    # -- the response
+
+    def request(self, event: TurnStarted) -> None:
+        """Take what the request said."""
+        self.envelope.request(event)
+
+    def created(self, wire: Json | None) -> None:
+        """The response exists; told once."""
+        if self._created:
+            return
+        self._created = True
+        response = self.envelope.opening(wire, "created")
+        self._funnel.emit_upstream(wire or {}, {"type": "response.created", "response": response})
+
+    def queued(self, wire: Json | None) -> None:
+        """The response waits; told only where it is true."""
+        if self._running:
+            return
+        self.created(None)
+        response = self.envelope.opening(wire, "queued")
+        self._funnel.emit_upstream(wire or {}, {"type": "response.queued", "response": response})
+
+    def in_progress(self, wire: Json | None) -> None:
+        """The response is being made; told once."""
+        if self._running:
+            return
+        self.created(None)
+        self._running = True
+        response = self.envelope.opening(wire, "in_progress")
+        self._funnel.emit_upstream(wire or {}, {"type": "response.in_progress", "response": response})
+
+    def ended(self, event: Terminal, output: list[Json]) -> Json:
+        """The terminal, with the output of the fold; returns the response object as it is now."""
+        if isinstance(event, TurnFailed):
+            self.created(None)
+        elif not self._running:
+            self.in_progress(None)
+        kind, response = self.envelope.closing(event, output)
+        wire = event.wire or {}
+        upstream = wire if str(wire.get("type", "")).startswith("response.") else {}
+        self._funnel.emit_upstream(upstream, {"type": kind, "response": response})
+        return response
+
+    def other(self, event: Status, slot: Slot | None) -> None:
+        """Any other event of the upstream, with its names mended."""
+        wire = event.wire
+        kind = wire.get("type") if wire is not None else None
+        if wire is None or not isinstance(kind, str) or kind == "error":
+            return
+        self.in_progress(None)
+        restored: dict[str, Any] = {}
+        if event.item is not None:
+            if slot is None or slot.index < 0:
+                restored["output_index"] = event.item
+            else:
+                if not slot.announced:
+                    self.announce(slot)
+                restored["output_index"] = slot.index
+                if "item_id" in wire:
+                    restored["item_id"] = slot.id
+        if event.content is not None:
+            summary = kind.startswith("response.reasoning_summary")
+            restored["summary_index" if summary else "content_index"] = event.content
+        if isinstance(wire.get("response"), dict):
+            restored["response"] = self.envelope.rename(wire["response"])
+        self._funnel.emit_upstream(wire, restored)
+
+    # -- items
+
+    def announce(self, slot: Slot, wire: Json | None = None) -> None:
+        """The start of an item; told once."""
+        if slot.announced:
+            return
+        self.in_progress(None)
+        slot.announced = True
+        self._funnel.emit_upstream(
+            _own(wire), {"type": "response.output_item.added", "output_index": slot.index, "item": slot.public}
+        )
+
+    def finished(self, slot: Slot, item: Json, wire: Json | None = None) -> None:
+        """The end of an item, behind the ends of its parts."""
+        self.announce(slot)
+        for part in slot.texts("text", "refusal", "reasoning", "summary"):
+            self._close(part)
+        self._funnel.emit_upstream(
+            _own(wire), {"type": "response.output_item.done", "output_index": slot.index, "item": item}
+        )
+
+    # -- the texts of an item
+
+    def delta(self, event: TextDelta, part: Part) -> None:
+        """One delta, verbatim."""
+        if not part.opened:
+            self._open(part)
+        slot = part.slot
+        wire = event.wire
+        restored = {
+            "item_id": slot.id,
+            "output_index": slot.index,
+            "summary_index" if part.track == SUMMARY else "content_index": part.index,
+            "delta": event.text,
+        }
+        if wire is not None and "type" in wire:
+            if part.track == "text" and "logprobs" not in wire:
+                restored["logprobs"] = []
+            self._funnel.emit_upstream(wire, restored)
+            return
+        members: dict[str, Any] = {"type": _DELTAS[part.track], **restored}
+        if part.track == "text":
+            members["logprobs"] = []
+        self._funnel.emit_local(members)
+
+    def final(self, event: BlockFinal, part: Part) -> None:
+        """The final word on a text."""
+        if not part.opened:
+            self._open(part)
+        self._tell(part, event.text, event.wire)
+
+    def part_started(self, event: Status, part: Part) -> None:
+        """The upstream's own start of a part."""
+        if part.opened:
+            return
+        wire = event.wire or {}
+        self._open(part, wire if isinstance(wire.get("type"), str) and isinstance(wire.get("part"), dict) else None)
+
+    def part_finished(self, event: Status, part: Part) -> None:
+        """The upstream's own end of a part, behind its text's final word."""
+        if part.closed:
+            return
+        if not part.opened:
+            kind = _own(event.wire).get("type")
+            self._open(part, family=kind.removesuffix(".done") if kind else None)
+        self._close(part, event.wire)
+
+    def annotation(self, event: Status, part: Part) -> None:
+        """A mark on a text."""
+        if not part.opened:
+            self._open(part)
+        self._funnel.emit_upstream(_own(event.wire), {"type": _ANNOTATION, **self._place(part)} | _type_of(event.wire))
+
+    def _open(self, part: Part, wire: Json | None = None, *, family: str | None = None) -> None:
+        """The start of a part; made where the upstream left it out and clients need it."""
+        slot = part.slot
+        if not slot.announced:
+            self.announce(slot)
+        part.opened = True
+        if wire is not None:
+            part.family = str(wire["type"]).removesuffix(".added")
+            shown = wire["part"]
+        elif (family := family or _FAMILIES.get(part.track)) is not None:
+            part.family = family
+            shown = dict(_EMPTY_PARTS[part.track])
+        else:
+            return
+        self._part_event(part, ".added", shown, wire)
+
+    def _tell(self, part: Part, text: str, wire: Json | None = None) -> None:
+        """The final word on a text, once."""
+        if part.told or part.track not in _DONES:
+            return
+        part.told = True
+        kind, member = _DONES[part.track]
+        restored: dict[str, Any] = {**self._place(part), member: text}
+        if part.track == "text" and "logprobs" not in (wire or {}):
+            restored["logprobs"] = []
+        self._funnel.emit_upstream(_own(wire), {**restored, "type": _own(wire).get("type", kind)})
+
+    def _close(self, part: Part, wire: Json | None = None) -> None:
+        """The end of a part, once, behind its final word."""
+        if part.closed or not part.opened:
+            return
+        if part.pieces or part.final is not None or part.family is not None:
+            self._tell(part, part.text)
+        part.closed = True
+        if part.family is not None:
+            raw = (wire or {}).get("part")
+            self._part_event(part, ".done", raw if isinstance(raw, dict) else content_of(part), wire)
+
+    def _part_event(self, part: Part, suffix: str, shown: Json, wire: Json | None) -> None:
+        self._funnel.emit_upstream(_own(wire), {"type": f"{part.family}{suffix}", **self._place(part), "part": shown})
+
+    def _place(self, part: Part) -> dict[str, Any]:
+        slot = part.slot
+        return {
+            "item_id": slot.id,
+            "output_index": slot.index,
+            "summary_index" if part.track == SUMMARY else "content_index": part.index,
+        }
+
+    # -- the input of a call
+
+    def input(self, slot: Slot, draft: Draft, wire: Json | None = None) -> None:
+        """One event of a call's input."""
+        if not slot.announced:
+            self.announce(slot)
+        kind, members = draft
+        restored = {"item_id": slot.id, "output_index": slot.index, **members}
+        self._funnel.emit_upstream(_own(wire), {"type": _own(wire).get("type", kind), **restored})
+
+
+def _own(wire: Json | None) -> Json:
+    """The members of the upstream's event, if the wire is one; else nothing is passed on."""
+    return wire if wire is not None and isinstance(wire.get("type"), str) else {}
+
+
+def _type_of(wire: Json | None) -> dict[str, str]:
+    """The upstream's own type, where it has one."""
+    kind = _own(wire).get("type")
+    return {} if kind is None else {"type": kind}
