@@ -97,10 +97,12 @@ class Partition:
         careful = self._raised.idle_raises >= CAREFUL_FROM
         for turn in self._raised.inflight:
             if self._stopping.is_set():
-                return
+                break
             await self._bring_back(turn, careful=careful)
         if careful:
             await self._mark("", "")
+        if self._stopping.is_set():
+            return
         metrics.FOLD_REBUILD.observe(perf_s() - started)
         failpoints.hit("fold.after_rebuild")
         call = adopt(self._context.keys, self.number, token=self.token, consumer=self._context.worker)

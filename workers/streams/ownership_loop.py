@@ -162,14 +162,14 @@ class Partitions:
             partition = (start + step) % total
             if len(self._owned) >= share:
                 return
-            if partition not in self._owned and (may_take_over or await self._is_nobodys(partition)):
-                await self._raise(partition)
+            if partition in self._owned:
+                continue
+            owner = await self._scripts.run(read_owner(self._keys, role=self._role, partition=partition))
+            is_nobodys = owner.lease_until == 0
+            if is_nobodys or may_take_over:
+                await self._raise(partition, is_takeover=not is_nobodys)
 
-    async def _is_nobodys(self, partition: int) -> bool:
-        owner = await self._scripts.run(read_owner(self._keys, role=self._role, partition=partition))
-        return owner.lease_until == 0
-
-    async def _raise(self, partition: int) -> None:
+    async def _raise(self, partition: int, *, is_takeover: bool) -> None:
         asked_at = self._clock.boottime_ms()
         call = raise_owner(
             self._keys,
@@ -182,7 +182,7 @@ class Partitions:
         raised = await self._scripts.run(call)
         if isinstance(raised, NotFree):
             return
-        if raised.idle_raises:
+        if is_takeover:
             metrics.TAKEOVERS.labels(role=self._role).inc()
         self._owned[partition] = raised
         token = raised.token
