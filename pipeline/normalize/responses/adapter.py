@@ -152,7 +152,7 @@ class ResponsesAdapter:
             self._malformed(data, "an object")
         elif len(data) > _BRACKETS and _too_deep(data, frame, self._limits.json_depth):
             self._malformed(data, f"JSON nested at most {self._limits.json_depth} deep")
-        else:
+        elif not texts.plain_delta(self._scribe, frame):
             self._dispatch(frame, name, None)
 
     def _dispatch(self, frame: Frame, name: str, why: Defect | None) -> None:
@@ -165,10 +165,6 @@ class ResponsesAdapter:
             frame["upstream_defects"] = frame.pop("defects")
         scribe = self._scribe
         handler = HANDLERS.get(kind, texts.on_unknown)
-        about = tables.DELTAS.get(kind)
-        if about is not None and why is None and not scribe.untold and _is_plain(frame, about.position):
-            handler(scribe, kind, frame)
-            return
         if why is not None and handler is not texts.on_unknown:
             frame["type"] = kind
         defects = scribe.news(kind, [*([why] if why is not None else ()), *shape_defects(kind, frame)])
@@ -216,21 +212,6 @@ class ResponsesAdapter:
                 self._scribe.error = first
                 return
         self._malformed(body, "server-sent events or a response")
-
-
-def _is_plain(frame: Frame, index: str) -> bool:
-    """Whether a delta has all that it must have; the common case, so it is asked without a loop."""
-    sequence = frame.get("sequence_number")
-    return (
-        type(item := frame.get("output_index")) is int
-        and 0 <= item < 2**32
-        and type(content := frame.get(index)) is int
-        and 0 <= content < 2**32
-        and type(frame.get("delta")) is str
-        and type(item_id := frame.get("item_id")) is str
-        and item_id != ""
-        and (sequence is None or type(sequence) is int)
-    )
 
 
 def _read_leniently(text: str) -> Frame | None:
