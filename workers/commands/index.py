@@ -8,6 +8,7 @@ from workers.commands.decode import decode_file
 from workers.commands.deliveries import ledger_app
 from workers.commands.doctor import doctor
 from workers.commands.keys import keys_app
+from workers.commands.refold import refold
 from workers.commands.settings import show_config
 from workers.commands.submit import submit, tail
 from workers.commands.turns import list_turns, show_turn
@@ -29,6 +30,7 @@ def build(run_role: Callable[[str], None], roles: Iterable[str]) -> typer.Typer:
     app.command("turns")(list_turns)
     app.command("turn")(show_turn)
     app.add_typer(ledger_app, name="ledger")
+    app.command("refold")(refold)
     app.command("decode")(decode_file)
     app.command("config")(show_config)
     app.command("doctor")(doctor)
