@@ -21,27 +21,28 @@ TURN_LOST = "turn_lost"  # the server no longer knows a turn that a client is re
 STREAM_ROLLED_BACK = "stream_rolled_back"  # the stream holds other bytes at a number that this client was already sent
 STREAM_EXPIRED = "stream_expired"  # the turn ended so long ago that its frames are no longer kept
 
-# HTTP statuses that a failed turn's error code or type stands for, where the code does not hold the number itself.
+# HTTP statuses that a failed turn's code stands for; the upstream's own codes come as the error's type.
 _STATUS_BY_WORD = {
+    "upstream_unauthorized": 401,
+    "upstream_rate_limited": 429,
+    "upstream_bad_request": 400,
+    "upstream_stalled": 504,
+    "upstream_not_configured": 500,
+    "never_taken": 503,
+    "silent": 504,
+    "over_age": 504,
+    "tool_missing": 504,
     "invalid_api_key": 401,
     AUTHENTICATION: 401,
     "insufficient_quota": 429,
     "rate_limit_exceeded": 429,
     RATE_LIMIT: 429,
-    "too_many_requests": 429,
     PERMISSION: 403,
-    "permission_denied": 403,
     "model_not_found": 404,
-    NOT_FOUND: 404,
     "invalid_prompt": 400,
-    "bad_request": 400,
     "context_length_exceeded": 400,
     INVALID_REQUEST: 400,
-    "upstream_stalled": 504,
-    "upstream_timeout": 504,
-    "turn_max": 504,
     "server_is_overloaded": 503,
-    "overloaded_error": 503,
     SERVER_ERROR: 500,
 }
 
@@ -92,18 +93,10 @@ def kind_of(status: int) -> str:
 def status_of_failure(error: dict[str, Any]) -> int:
     """Return the HTTP status with which a non-stream request reports a failed turn.
 
-    A code such as `http_429` says it itself; a known code or type is looked up; what remains is the upstream's fault and not the
-    client's, so 502.
+    The code decides where it is known, else the type; what remains is the upstream's fault and not the client's, so 502.
     """
-    for word in (error.get("code"), error.get("type")):
-        if not isinstance(word, str):
-            continue
-        digits = word.rpartition("_")[2]
-        if len(digits) == 3 and digits.isdigit() and 400 <= int(digits) <= 599:
-            return int(digits)
-        if word in _STATUS_BY_WORD:
-            return _STATUS_BY_WORD[word]
-    return 502
+    words = [word for word in (error.get("code"), error.get("type")) if isinstance(word, str)]
+    return next((_STATUS_BY_WORD[word] for word in words if word in _STATUS_BY_WORD), 502)
 
 
 def not_found(name: str, ident: str, *, param: str | None = None) -> HttpError:

@@ -67,7 +67,14 @@ class Stage:
         return record
 
     async def commit(
-        self, turn: str, *frames: Frame, state: TurnState = TurnState.RUNNING, hint: bool = True, **fields: str
+        self,
+        turn: str,
+        *frames: Frame,
+        state: TurnState = TurnState.RUNNING,
+        hint: bool = True,
+        usage: str = "",
+        error: str = "",
+        upstream_id: str = "",
     ) -> None:
         """Commit frames of a turn, and tell of them."""
         partition = self.keys.partition_of_turn(turn)
@@ -100,7 +107,9 @@ class Stage:
                     digest="",
                     fold_version=1,
                     state=state,
-                    **fields,  # type: ignore[arg-type]  # only its text fields are given by tests
+                    usage=usage,
+                    error=error,
+                    upstream_id=upstream_id,
                 )
             ],
             retention_ms=600_000,
