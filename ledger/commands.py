@@ -142,4 +142,4 @@ def translate(operation: str, error: BaseException) -> LedgerError:
         return Full(text)
     if isinstance(error, _REPEAT) or str(error).startswith(_REPEAT_CODES):
         return Unavailable(text)
-    return UnexpectedReply(operation, error)
+    return UnexpectedReply(operation, str(error))

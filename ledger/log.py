@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from ledger.commands import Argument, Call
+from ledger.commands import SLICE, Argument, Call
 from ledger.errors import Full
 from ledger.keys import Keyspace
 from ledger.records import (
@@ -320,6 +320,9 @@ def entries_of(keys: Keyspace, turn: str) -> Call[list[str]]:
 
 def read_entries(keys: Keyspace, partition: int, ids: Sequence[str]) -> Call[list[LogEntry]]:
     """Read log entries by id, at most `commands.SLICE` in one call; trimmed ones are missing from the answer."""
+    if len(ids) > SLICE:
+        msg = f"at most {SLICE} entries are read in one call, not {len(ids)}"
+        raise ValueError(msg)
     return Call("read_entries", (keys.log(partition),), tuple(ids), log_entries)
 
 

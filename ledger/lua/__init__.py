@@ -7,7 +7,6 @@ means. Every script checks everything before its first write, builds no key, and
 import re
 from functools import cache
 from importlib.resources import files
-from itertools import takewhile
 
 _INCLUDE = re.compile(r"^-- include (\w+)\n", re.MULTILINE)
 
@@ -26,13 +25,3 @@ def names() -> tuple[str, ...]:
     return tuple(
         sorted(file.name.removesuffix(".lua") for file in files(__name__).iterdir() if file.name.endswith(".lua"))
     )
-
-
-@cache
-def header(name: str) -> tuple[str, ...]:
-    """The comment lines at the top of a script, without their dashes: its contract."""
-    lines = files(__name__).joinpath(f"{name}.lua").read_text(encoding="utf-8").splitlines()
-    if lines[0].startswith("#!"):
-        lines = lines[1:]
-    comments = takewhile(lambda line: line.startswith("--") and not line.startswith("-- include"), lines)
-    return tuple(line.removeprefix("--") for line in comments)

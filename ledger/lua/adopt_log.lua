@@ -5,6 +5,7 @@
 -- ARGV  1 token   2 consumer
 -- REPLY {OK | STALE, number of pending entries, last entry that was handed out}
 -- CRASH before: the entries stay with the old consumer.  after: a repeat claims them once more.
+
 -- include kinds
 -- include group
 local wrong = wrong_kind({'hash', 'hash', 'stream'})

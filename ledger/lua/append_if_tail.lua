@@ -5,6 +5,7 @@
 -- ARGV  1 turn   2 token   3 tail, or empty   4 first seq   5 n   6 events   7 terminal, or empty
 -- REPLY {OK | ALREADY | UNKNOWN_TURN | STALE | ENDED | GAP | OVERLAP | CONFLICT | TAIL_MOVED, next, cancel: 1 | 0, lag, entry}
 -- CRASH before: the timer comes again.  after: a repeat answers ALREADY; the next owner finds the entry in the log.
+
 -- include kinds
 -- include append
 local wrong = wrong_kind({'hash', 'stream', 'list', 'zset', 'stream', 'zset', 'hash', 'hash'})

@@ -4,6 +4,7 @@
 -- ARGV  1 token   2 turn
 -- REPLY {DUE, reason, tail, next seq of the fold} | {NONE} | {STALE}
 -- CRASH before: the turn stays due.  after: a repeat answers the same, until append_if_tail has ended the turn.
+
 -- include kinds
 local wrong = wrong_kind({'hash', 'hash', 'zset'})
 if wrong then return wrong end

@@ -4,6 +4,7 @@
 -- ARGV  1 turn   2 entry   3 worker   4 nonce   5 lease_ms
 -- REPLY {CLAIMED, token, the record's fields and values} | {BUSY | ENDED | UNKNOWN_TURN}
 -- CRASH before: the claim stays free.  after: a repeat with the same nonce answers the same token; else the lease runs out.
+
 -- include kinds
 local wrong = wrong_kind({'hash', 'stream', 'zset'})
 if wrong then return wrong end

@@ -8,6 +8,7 @@
 --       the fields and values, and per block: version, opener, text, closer, separator, markers
 -- REPLY {OK | ALREADY | STALE | MISMATCH, what differs: committed | <turn> <field>}
 -- CRASH before: the owner repeats the same call, or the next owner folds the batch again.  after: a repeat answers ALREADY.
+
 -- include kinds
 local wrong = wrong_kind({'hash', 'hash', 'stream', 'stream', 'zset', 'hash', 'stream', 'zset'})
 if wrong then return wrong end

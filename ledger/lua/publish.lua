@@ -5,6 +5,7 @@
 -- ARGV  1 turn   2 token   3 producer   4 first seq   5 n   6 events   7 terminal, or empty
 -- REPLY {OK | ALREADY | UNKNOWN_TURN | STALE | ENDED | GAP | OVERLAP | CONFLICT | FULL, next, cancel: 1 | 0, lag, entry}
 -- CRASH before: the producer repeats from what it keeps.  after: a repeat answers ALREADY and adds nothing.
+
 -- include kinds
 -- include append
 local wrong = wrong_kind({'hash', 'stream', 'list', 'zset', 'stream', 'zset', 'hash'})

@@ -4,6 +4,7 @@
 -- ARGV  1 worker   2 nonce   3 lease_ms   4 the role's position: log | blocks
 -- REPLY {RAISED, token, log position, blocks position, idle raises, suspect, suspect's entry, turns in flight} | {NOT_FREE, worker, remaining_ms}
 -- CRASH before: the lease stays free.  after: a repeat with the same nonce answers the same token; else the lease runs out.
+
 -- include kinds
 local wrong = wrong_kind({'hash', 'hash', 'zset'})
 if wrong then return wrong end

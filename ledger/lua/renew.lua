@@ -5,6 +5,7 @@
 -- ARGV  1 token   2 lease_ms
 -- REPLY OK | STALE
 -- CRASH before: the lease runs out sooner.  after: a repeat prolongs once more.
+
 -- include kinds
 local wrong = wrong_kind({'hash', 'hash'})
 if wrong then return wrong end

@@ -4,6 +4,7 @@
 -- ARGV  1 turn   2 grace_ms
 -- REPLY OK | ALREADY | ENDED | UNKNOWN_TURN
 -- CRASH before: nothing is flagged.  after: a repeat answers ALREADY.
+
 -- include kinds
 local wrong = wrong_kind({'hash', 'zset'})
 if wrong then return wrong end

@@ -4,6 +4,7 @@
 -- ARGV  1 token   2 turn (empty: none)   3 entry (empty: rebuilding)
 -- REPLY OK | STALE
 -- CRASH before: no mark.  after: the next raise finds it; a commit takes it off.
+
 -- include kinds
 local wrong = wrong_kind({'hash', 'hash'})
 if wrong then return wrong end

@@ -4,6 +4,7 @@
 -- ARGV  1 token   2 consumer   3 after   4 count
 -- REPLY {OK | STALE | ROLLED_BACK, entries}
 -- CRASH before: nothing is taken.  after: a repeat, or the next owner, gets the same entries.
+
 -- include kinds
 -- include group
 local wrong = wrong_kind({'hash', 'hash', 'stream'})

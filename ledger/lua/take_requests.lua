@@ -4,6 +4,7 @@
 -- ARGV  1 consumer   2 count, of each sort   3 min_idle_ms (-1: new ones only)
 -- REPLY the entries
 -- CRASH before: nothing is taken.  after: the entries are pending, and are handed out again when they have idled.
+
 -- include kinds
 -- include group
 local wrong = wrong_kind({'stream'})

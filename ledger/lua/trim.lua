@@ -4,6 +4,7 @@
 -- ARGV  1 token   2 log_ms   3 index_ms
 -- REPLY {OK | STALE, log entries removed, block ids removed, low-water mark}
 -- CRASH before: the next trim does it.  after: a repeat finds nothing to remove.
+
 -- include kinds
 local wrong = wrong_kind({'hash', 'hash', 'stream', 'zset', 'stream', 'zset'})
 if wrong then return wrong end
