@@ -110,6 +110,11 @@ def read_lane(keys: Keyspace, p: int, lane: str) -> Call[list[str]]:
     return Call("LRANGE", (keys.lane(p, lane),), (0, -1), as_texts, script=False)
 
 
+def forget_part(keys: Keyspace, p: int, lane: str, part_id: str) -> Call[int]:
+    """Take an id out of its lane whose record the server has lost; there is nothing left to send."""
+    return Call("LREM", (keys.lane(p, lane),), (1, part_id), as_int, script=False)
+
+
 def defer_lane(keys: Keyspace, p: int, *, token: str, lane: str, head: str, wait_ms: int) -> Call[Reply]:
     """Look at the lane again later, unless its head has changed since it was read."""
     return Call(
@@ -196,6 +201,16 @@ def receipt(
         (part.id, attempt, verdict, _row(_RECEIPTS[verdict]), wait_ms, receipt, part.lane, ttl_ms, int(proven)),
         _step,
     )
+
+
+def wait_written(*, timeout_ms: int) -> Call[bool]:
+    """Whether everything that this connection wrote is on the server's disk (WAITAOF); for the connection of the intent."""
+    return Call("WAITAOF", (), (1, 0, timeout_ms), lambda reply: as_int(reply[0]) >= 1, script=False)
+
+
+def wait_copied(*, timeout_ms: int) -> Call[bool]:
+    """Whether everything that this connection wrote has reached a replica (WAIT); for the connection of the intent."""
+    return Call("WAIT", (), (1, timeout_ms), lambda reply: as_int(reply) >= 1, script=False)
 
 
 # steps without an attempt

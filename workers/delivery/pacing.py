@@ -22,7 +22,7 @@ class Pace:
         self._keys = keys
         self._places = places
         self._taken = 0
-        self.freed = asyncio.Event()
+        self._waiting: set[asyncio.Event] = set()
 
     @property
     def free(self) -> int:
@@ -39,7 +39,13 @@ class Pace:
     def give_place(self) -> None:
         """Give it back."""
         self._taken -= 1
-        self.freed.set()
+        for bell in self._waiting:
+            bell.set()
+        self._waiting.clear()
+
+    def ring_when_free(self, bell: asyncio.Event) -> None:
+        """Set the event once, as soon as a place is given back."""
+        self._waiting.add(bell)
 
     async def wait_ms(self, name: str, target: TargetConfig) -> int:
         """Take one send of the target's account: 0, or how long to wait."""

@@ -1,0 +1,186 @@
+"""The delivery role: owns partitions, plans their blocks into parts, sends them by the bracket of intent and receipt.
+
+Authority: the partition's token for everything that is begun; nobody's for receipts, which are facts. States of a part: `ledger.states`.
+Time: an attempt begins only when the lease outlasts its deadline and a margin, by our own clock. Loss: a partition that was lost begins
+nothing new. Failure: whatever stands in `sending` under an older token is recovered before its lane goes on.
+"""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Mapping
+
+from ledger.access import check_meta
+from ledger.commands import Scripts
+from ledger.keys import Keyspace
+from ledger.ownership import Raised
+from workers.config import Config
+from workers.delivery.channels.registry import open_channels
+from workers.delivery.context import ROLE, Context, PartitionGoneError
+from workers.delivery.durability import AT_LEAST_ONCE, Barrier
+from workers.delivery.pacing import Pace
+from workers.delivery.partition import Partition
+from workers.observability import logs
+from workers.observability.health import HealthServer
+from workers.runtime import entropy, failpoints
+from workers.runtime.clock import Clock, SystemClock
+from workers.runtime.service import Service, Services
+from workers.streams.connection import connect
+from workers.streams.guard import Guard
+from workers.streams.lease import LeaseKeeper
+from workers.streams.news import News
+from workers.streams.ownership_loop import Partitions
+from workers.streams.patience import patiently
+
+GUARD_S = 1.0
+"""Between two looks at the server for what holds age limits back."""
+
+
+class DeliveryWorker:
+    """One delivery process: the partitions it serves and the tasks that serve them."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        clock: Clock | None = None,
+        worker: str | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        clock = clock or SystemClock()
+        client = connect(config.redis, name=ROLE)
+        keys = Keyspace(config.redis.prefix, config.redis.partitions)
+        scripts = Scripts(client)
+        self.context = Context(
+            config=config,
+            client=client,
+            scripts=scripts,
+            keys=keys,
+            clock=clock,
+            guard=Guard(clock, config.delivery.lease_ms),
+            news=News(config.redis, name="delivery-news"),
+            pace=Pace(scripts, keys),
+            channels=open_channels(config.targets, os.environ if environ is None else environ),
+            barrier=Barrier(config.redis, client),
+            worker=worker or entropy.worker_name(ROLE),
+        )
+        times = {"lease_ms": config.delivery.lease_ms, "renew_ms": config.delivery.renew_ms}
+        self._keeper = LeaseKeeper(config.redis, clock, role=ROLE, **times)
+        self.ownership = Partitions(
+            ROLE,
+            self,
+            client=client,
+            keys=keys,
+            keeper=self._keeper,
+            guard=self.context.guard,
+            clock=clock,
+            worker=self.context.worker,
+            **times,
+        )
+        self._serving: dict[int, tuple[Partition, asyncio.Task[None]]] = {}
+        self._ending: dict[asyncio.Task[None], Partition] = {}
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until the event is set, then hand over."""
+        context = self.context
+        meta = check_meta(context.keys)
+        tasks: list[asyncio.Task[None]] = []
+        try:
+            await patiently(
+                lambda: context.scripts.run(meta),
+                what="check_meta",
+                role=ROLE,
+                guard=context.guard,
+                give_up=stop.is_set,
+            )
+            await context.barrier.start()
+            if context.barrier.guarantee == AT_LEAST_ONCE and context.channels:
+                logs.bind(role=ROLE).warning("targets_at_least_once", targets=sorted(context.channels))
+            await self._keeper.start()
+            tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self._watch_server())]
+            async with Services(*self._health()):
+                await self.ownership.run(stop)
+        finally:
+            for served in list(self._ending.values()):
+                served.cancel()
+            for task in [*tasks, *self._ending]:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+            await self._close()
+
+    async def _close(self) -> None:
+        context = self.context
+        await self._keeper.stop()
+        for channel in context.channels.values():
+            await channel.close()
+        await context.news.close()
+        await context.barrier.stop()
+        await context.client.aclose()
+
+    # what the sharing of partitions calls
+
+    async def on_acquired(self, partition: int, raised: Raised) -> None:
+        """Begin to serve a partition."""
+        failpoints.hit("delivery.after_raise")
+        served = Partition(self.context, partition, raised.token, self.ownership)
+        self.context.news.watch(self.context.keys.blocks(partition), raised.blocks_position)
+        self._serving[partition] = (served, asyncio.create_task(self._serve(served)))
+
+    async def on_release(self, partition: int) -> None:
+        """Let the attempts that are out write their receipts, then end; what does not end in time is left in `sending`."""
+        served, task = self._serving.pop(partition, (None, None))
+        if served is None or task is None:
+            return
+        self.context.news.forget(self.context.keys.blocks(partition))
+        served.stop()
+        config = self.context.config
+        await asyncio.wait({task}, timeout=max(config.service.drain_ms, config.delivery.send_deadline_ms) / 1000)
+        served.cancel()
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    def on_lost(self, partition: int) -> None:
+        """Begin nothing new; receipts of attempts that are out are facts and may still be written."""
+        served, task = self._serving.pop(partition, (None, None))
+        if served is None or task is None:
+            return
+        self.context.news.forget(self.context.keys.blocks(partition))
+        served.stop()
+        self._ending[task] = served
+        task.add_done_callback(lambda ended: self._ending.pop(ended, None))
+
+    async def _serve(self, served: Partition) -> None:
+        try:
+            await served.serve()
+        except PartitionGoneError as gone:
+            logs.bind(partition=served.number, token=served.token).warning("partition_given_up", reason=str(gone))
+            self.ownership.give_up(served.number)
+        except Exception:  # noqa: BLE001 - one partition's failure must not end the others
+            logs.bind(partition=served.number, token=served.token).exception("partition_failed")
+            self.ownership.give_up(served.number)
+
+    async def _listen(self) -> None:
+        """Ring at the partitions whose streams have new blocks."""
+        while True:
+            found = await self.context.news.wait()
+            for partition, _ in list(self._serving.values()):
+                if self.context.keys.blocks(partition.number) in found:
+                    partition.ring()
+
+    async def _watch_server(self) -> None:
+        while True:
+            await self.context.guard.check(self.context.client)
+            await asyncio.sleep(GUARD_S)
+
+    def _health(self) -> list[Service]:
+        service = self.context.config.service
+        if service.port is None:
+            return []
+        return [HealthServer(service.host, service.port, lambda: self.ownership.is_connected)]
+
+
+async def run(config: Config, stop: asyncio.Event) -> None:
+    """Serve partitions until the event is set, then hand them over."""
+    await DeliveryWorker(config).run(stop)
