@@ -36,6 +36,7 @@ class Received:
     number: int
     headers: Mapping[str, str]
     body: dict[str, Any]
+    path: str = "/v1/responses"
     written: int = 0
     left: bool = False
     finished: bool = False
@@ -155,6 +156,8 @@ class Upstream:
         """Listen, on the same port as before."""
         app = web.Application(client_max_size=64 * 1024 * 1024)
         app.router.add_post("/v1/responses", self._respond)
+        app.router.add_post("/v1/responses/{response}/cancel", self._respond)
+        app.router.add_get("/v1/responses/{response}", self._respond)
         self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1, access_log=None)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", self._port, reuse_address=True)
@@ -207,7 +210,8 @@ class Upstream:
         received = Received(
             number=len(self.received),
             headers=dict(request.headers),
-            body=msgspec.json.decode(body, type=dict[str, Any]),
+            body=msgspec.json.decode(body, type=dict[str, Any]) if body else {},
+            path=request.path,
         )
         self.received.append(received)
         answerer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]

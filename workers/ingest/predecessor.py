@@ -10,8 +10,11 @@ from pipeline.errors import EventRefused
 from pipeline.events import Event, TurnStarted
 from workers.ingest.failures import SourceError
 from workers.ingest.publisher import Bench
-from workers.ingest.takeover import MAX_RESTARTS, may_restart
+from workers.ingest.takeover import MAX_RESTARTS
 from workers.streams.patience import patiently
+
+HEAD_ENTRIES = MAX_RESTARTS + 2
+"""Log entries that can hold `turn_started`, every `restarted` and the first word of the upstream."""
 
 
 def read_started(record: TurnRecord) -> TurnStarted:
@@ -25,17 +28,25 @@ def read_started(record: TurnRecord) -> TurnStarted:
     return event
 
 
-async def emitted_before(bench: Bench, claimed: Claimed) -> Sequence[Event]:
-    """Read what earlier ingest processes published, as far as a restart may follow it; else nothing."""
-    if not may_restart(claimed.next_seq):
-        return ()
-    turn = claimed.record.id
-    partition = bench.keys.partition_of_turn(turn)
-    listing = entries_of(bench.keys, turn)
+async def read_head(bench: Bench, claimed: Claimed) -> list[Event]:
+    """Read the first events that earlier ingest processes published: all of them when there are few."""
+    if claimed.next_seq == 0:
+        return []
+    listing = entries_of(bench.keys, claimed.record.id)
     ids = await patiently(lambda: bench.scripts.run(listing), what="entries_of", role="ingest", guard=bench.guard)
-    if not ids or len(ids) > 2 * MAX_RESTARTS:
-        return ()
-    reading = read_entries(bench.keys, partition, ids)
+    return await _read(bench, claimed.record.id, ids[:HEAD_ENTRIES])
+
+
+async def read_last(bench: Bench, record: TurnRecord) -> Event | None:
+    """Read the last event of a turn's log, if it is ingest's."""
+    events = await _read(bench, record.id, [record.tail])
+    return events[-1] if events else None
+
+
+async def _read(bench: Bench, turn: str, ids: Sequence[str]) -> list[Event]:
+    if not ids:
+        return []
+    reading = read_entries(bench.keys, bench.keys.partition_of_turn(turn), ids)
     entries = await patiently(lambda: bench.scripts.run(reading), what="read_entries", role="ingest", guard=bench.guard)
     return [
         event

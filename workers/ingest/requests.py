@@ -6,6 +6,7 @@ exception's text or Redis; so the request shows neither headers nor body when it
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from urllib.parse import quote
 
 import msgspec
 
@@ -14,6 +15,8 @@ from workers.config import UpstreamConfig
 NOT_OURS = frozenset({"background", "stream", "stream_options"})
 """Members that say how *our* client wants its answer; upstream we always stream and never leave."""
 
+TRUE = msgspec.Raw(b"true")
+
 
 class RequestError(Exception):
     """The request of a turn cannot be built: the configuration or the record does not allow it."""
@@ -21,11 +24,12 @@ class RequestError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class UpstreamRequest:
-    """One POST, ready to be sent as often as the retry rules allow."""
+    """One request, ready to be sent as often as the retry rules allow."""
 
+    method: str = "POST"
     url: str
     headers: Mapping[str, str] = field(repr=False)
-    body: bytes = field(repr=False)
+    body: bytes | None = field(repr=False)
 
 
 def build(upstream: UpstreamConfig, request: str | bytes, environ: Mapping[str, str]) -> UpstreamRequest:
@@ -35,12 +39,34 @@ def build(upstream: UpstreamConfig, request: str | bytes, environ: Mapping[str, 
     except msgspec.DecodeError as error:
         raise RequestError(f"the turn's request is no JSON object: {error}") from None
     body = {name: value for name, value in members.items() if name not in NOT_OURS}
-    body["stream"] = msgspec.Raw(b"true")
+    body["stream"] = TRUE
+    if upstream.resumable:  # only a stored response that runs by itself can be read again
+        body["background"] = body["store"] = TRUE
+    headers = {**_headers(upstream, environ), "Content-Type": "application/json"}
+    return UpstreamRequest(url=_url(upstream), headers=headers, body=msgspec.json.encode(body))
+
+
+def build_reattach(upstream: UpstreamConfig, response_id: str, environ: Mapping[str, str]) -> UpstreamRequest:
+    """Ask for the stream of a response that runs already, from its first event."""
+    url = f"{_url(upstream)}/{quote(response_id, safe='')}?stream=true"
+    return UpstreamRequest(method="GET", url=url, headers=_headers(upstream, environ), body=None)
+
+
+def build_cancel(upstream: UpstreamConfig, response_id: str, environ: Mapping[str, str]) -> UpstreamRequest:
+    """Tell an upstream whose responses run by themselves to end one."""
+    url = f"{_url(upstream)}/{quote(response_id, safe='')}/cancel"
+    return UpstreamRequest(url=url, headers=_headers(upstream, environ), body=b"")
+
+
+def _url(upstream: UpstreamConfig) -> str:
+    return upstream.base_url.rstrip("/") + upstream.path
+
+
+def _headers(upstream: UpstreamConfig, environ: Mapping[str, str]) -> dict[str, str]:
     headers = {
         **upstream.headers,
         "Accept": "text/event-stream",
         "Accept-Encoding": "identity",  # a compressed stream is held back by its compressor
-        "Content-Type": "application/json",
         "User-Agent": "foldline",
     }
     if upstream.api_key_env:
@@ -48,6 +74,4 @@ def build(upstream: UpstreamConfig, request: str | bytes, environ: Mapping[str, 
         if not key:
             raise RequestError(f"the variable {upstream.api_key_env} holds no key")
         headers["Authorization"] = f"Bearer {key}"
-    return UpstreamRequest(
-        url=upstream.base_url.rstrip("/") + upstream.path, headers=headers, body=msgspec.json.encode(body)
-    )
+    return headers

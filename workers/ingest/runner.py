@@ -3,10 +3,13 @@
 Two tasks work on it: one produces (opens, reads, normalizes), one publishes. The producer waits at every bound and is
 cancelled when the turn is cancelled or no longer ours. Then what is open is drained and one terminal is put, unless the
 upstream has given one. Whatever goes wrong, a turn that is still ours ends by name.
+
+Time: nothing is asked of an upstream unless the claim surely holds, so that a process that slept makes no request in the
+name of its successor.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -14,24 +17,25 @@ import aiohttp
 import msgspec
 
 from ledger.turns import Claimed, ClaimStatus, RenewReply
-from pipeline.events import TERMINALS, ErrorInfo, Event, Status, TextDelta, TurnCancelled, TurnFailed, TurnStarted
+from pipeline.events import TERMINALS, Event, Status, TextDelta, TurnStarted
 from pipeline.limits import limits_from
 from pipeline.normalize.registry import WIRES, Adapter
 from pipeline.normalize.stamp import Stamp
 from workers.config import UpstreamConfig
 from workers.ingest.bounds import LagGate
+from workers.ingest.ending import label, last_word, unfinished
 from workers.ingest.failures import RetryRules, SourceError, retry_delay_ms
-from workers.ingest.predecessor import emitted_before, read_started
+from workers.ingest.predecessor import read_head, read_last, read_started
 from workers.ingest.publisher import Bench, Publisher, Verdict
-from workers.ingest.requests import RequestError, build
-from workers.ingest.sources.http import HttpSource, open_source
-from workers.ingest.takeover import Plan, decide
+from workers.ingest.requests import RequestError, UpstreamRequest, build, build_cancel, build_reattach
+from workers.ingest.sources.http import HttpSource, open_source, tell
+from workers.ingest.takeover import Plan, decide, resume_point, upstream_id_of
 from workers.observability import logs, metrics
 from workers.runtime import entropy
 from workers.runtime.failpoints import hit
 
-TRUNCATED = "upstream_truncated"
-"""The adapter's own word for a body that ended early; the connection's failure, where there was one, says more."""
+TELL_MS = 2_000
+"""For an upstream to hear of a cancel; it hears once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,20 +48,26 @@ class Outside:
 
 
 class Runner:
-    """One claimed turn."""
+    """One claimed turn. `holds` says for how many milliseconds the claim surely is ours."""
 
-    def __init__(self, bench: Bench, outside: Outside, claimed: Claimed, gate: LagGate) -> None:
+    def __init__(
+        self, bench: Bench, outside: Outside, claimed: Claimed, gate: LagGate, *, holds: Callable[[], int]
+    ) -> None:
         self.turn = claimed.record.id
         self._bench = bench
         self._outside = outside
         self._claimed = claimed
         self._gate = gate
+        self._holds = holds
         self._log = logs.bind(turn=self.turn, partition=bench.keys.partition_of_turn(self.turn))
         self._stamp = Stamp(at=bench.clock.now_ms(), seq=claimed.next_seq)
         self._started: TurnStarted | None = None
+        self._upstream_id: str | None = None
+        self._replayed_to: Event | None = None
         self._adapter: Adapter | None = None
         self._producing: asyncio.Task[None] | None = None
         self._failure: SourceError | None = None
+        self._renewed = asyncio.Event()
         self._cancelled = False
         self._lost = False
         self._first_text: int | None = None
@@ -76,6 +86,7 @@ class Runner:
             await asyncio.wait({self._producing, publishing}, return_when=asyncio.FIRST_COMPLETED)
             if not publishing.done() and not self._lost:
                 self._conclude()
+                await self._tell_of_cancel()
                 await asyncio.wait({publishing})
             return publishing.result() if publishing.done() else Verdict.STALE
         finally:
@@ -102,6 +113,7 @@ class Runner:
 
     def on_renewed(self, reply: RenewReply) -> None:
         """Hear what a renewal of the claim says."""
+        self._renewed.set()
         if reply.status is ClaimStatus.OK and reply.cancel:
             self.cancel()
 
@@ -109,13 +121,13 @@ class Runner:
         """Put `turn_started` unless a predecessor did: whatever happens next, the turn has a first event."""
         try:
             self._started = read_started(self._claimed.record)
-            if self._claimed.next_seq == 0:
-                seq, now_ms = (
-                    self._stamp.next()
-                )  # the frozen time stands, so that a second run of a turn is equal to its first
-                self._put(msgspec.structs.replace(self._started, seq=seq, at=self._started.at or now_ms))
         except SourceError as failure:
             self._failure = failure
+            return
+        if self._claimed.next_seq == 0:
+            seq, now_ms = self._stamp.next()
+            # the frozen time stands, so that a second run of the same turn equals its first
+            self._put(msgspec.structs.replace(self._started, seq=seq, at=self._started.at or now_ms))
 
     async def _produce(self) -> None:
         """Let the upstream speak; every failure is remembered for the last word."""
@@ -123,8 +135,8 @@ class Runner:
             if self._started is None:
                 return
             upstream = self._find_upstream(self._started)
-            await self._go_on(upstream)
-            source = await self._open(upstream)
+            request = await self._go_on(upstream)
+            source = await self._open(upstream, request)
             hit("ingest.after_open")
             try:
                 await self._read(source, self._started)
@@ -138,37 +150,44 @@ class Runner:
             self._log.exception("ingest_error")
             self._failure = SourceError.ours("ingest_error", "the turn met a fault of our own; its log entry says more")
 
-    async def _go_on(self, upstream: UpstreamConfig) -> None:
-        """Choose between the beginning, a restart and the end; return when the server has what was emitted so far."""
-        emitted = await emitted_before(self._bench, self._claimed)
-        match decide(self._claimed.next_seq, emitted, side_effects=upstream.side_effects):
-            case Plan.START:
-                pass
-            case Plan.RESTART:
-                seq, at = self._stamp.next()
-                self._log.info("request_restarted", claims=self._claimed.claims)
-                self._put(Status(seq=seq, at=at, name="restarted", detail={"claims": self._claimed.claims}))
-            case Plan.LOST:
-                self._log.warning("ingest_lost", next=self._claimed.next_seq, claims=self._claimed.claims)
-                raise SourceError.ours(
-                    "ingest_lost", "the process that carried this turn died; what it had read is kept"
-                )
+    async def _go_on(self, upstream: UpstreamConfig) -> UpstreamRequest:
+        """Choose how the turn goes on, and return its request when the server has all that was emitted so far."""
+        claimed = self._claimed
+        head = await read_head(self._bench, claimed)
+        plan = decide(claimed.next_seq, head, side_effects=upstream.side_effects, resumable=upstream.resumable)
+        if plan is Plan.LOST:
+            self._log.warning("ingest_lost", next=claimed.next_seq, claims=claimed.claims)
+            raise SourceError.ours("ingest_lost", "the process that carried this turn died; what it had read is kept")
+        point = resume_point(head) if plan is Plan.REATTACH else None
+        if point is not None:
+            self._stamp.seq, self._upstream_id = point
+            self._replayed_to = await read_last(self._bench, claimed.record)
+            self._log.info("upstream_reattached", next=claimed.next_seq, claims=claimed.claims)
+            return build_reattach(upstream, point[1], self._outside.environ)
+        if plan is Plan.RESTART:
+            seq, at = self._stamp.next()
+            self._log.info("request_restarted", claims=claimed.claims)
+            self._put(Status(seq=seq, at=at, name="restarted", detail={"claims": claimed.claims}))
+        request = build(upstream, claimed.record.request, self._outside.environ)
         await self.publisher.acknowledged(self._stamp.seq)
+        return request
 
-    async def _open(self, upstream: UpstreamConfig) -> HttpSource:
+    async def _open(self, upstream: UpstreamConfig, request: UpstreamRequest) -> HttpSource:
         """Send the request, again where the rules allow it."""
         config = self._bench.config
-        request = build(upstream, self._claimed.record.request, self._outside.environ)
         rules = RetryRules(
             retries=upstream.connect_retries,
             base_ms=config.retry_base_ms,
             max_ms=config.retry_max_ms,
-            side_effects=upstream.side_effects,
+            side_effects=upstream.side_effects and request.method != "GET",
         )
         attempt = 0
         while True:
             attempt += 1
             hit("ingest.before_open")
+            while not self._holds():  # we slept past our lease; a renewal says whether the turn is still ours
+                self._renewed.clear()
+                await self._renewed.wait()
             try:
                 return await open_source(self._outside.session, request, upstream, self._bench.clock)
             except SourceError as failure:
@@ -205,15 +224,20 @@ class Runner:
 
     def _conclude(self) -> None:
         """Drain what the upstream left open and put the one terminal, unless it is there."""
-        if self.publisher.batcher.has_terminal:
+        batcher = self.publisher.batcher
+        if batcher.has_terminal:
             return
         self._stamp.at = self._bench.clock.now_ms()
-        for event in self._drain():
-            self._put(self._last_word(event) if isinstance(event, TERMINALS) else event)
-        if not self.publisher.batcher.has_terminal:
-            seq, at = self._stamp.next()
-            message = "the upstream's answer ended before its end"
-            self._put(self._last_word(TurnFailed(seq=seq, at=at, error=ErrorInfo(code=TRUNCATED, message=message))))
+        if self._stamp.seq < batcher.next_seq:  # a replay that ended before it reached the log's end
+            self._stamp.seq = batcher.next_seq
+            self._failure = SourceError.ours(
+                "ingest_lost", "the upstream could not be read again; what was read is kept"
+            )
+        else:
+            for event in self._drain():
+                self._put(self._last_word(event) if isinstance(event, TERMINALS) else event)
+        if not batcher.has_terminal:
+            self._put(self._last_word(unfinished(*self._stamp.next())))
 
     def _drain(self) -> list[Event]:
         if self._adapter is None:
@@ -226,24 +250,36 @@ class Runner:
             return []
 
     def _last_word(self, event: Event) -> Event:
-        """Say why the body ended, where we know more than the adapter that saw it end."""
-        if not isinstance(event, TurnFailed):
-            return event
-        if self._cancelled:
-            return TurnCancelled(seq=event.seq, at=event.at, reason="cancelled", usage=event.usage, wire=event.wire)
-        failure = self._failure
-        if failure is None or event.error.code != TRUNCATED:
-            metrics.UPSTREAM_FAILURES.labels(code=_label(event.error.code)).inc()
-            return event
-        metrics.UPSTREAM_FAILURES.labels(code=_label(failure.error.code)).inc()
-        self._log.info("upstream_failed", code=failure.error.code, status=failure.status)
-        wire = event.wire if failure.status is None else {**(event.wire or {}), "http_status": failure.status}
-        return msgspec.structs.replace(event, error=failure.error, wire=wire)
+        word = last_word(event, failure=self._failure, cancelled=self._cancelled)
+        if (code := label(word)) is not None:
+            metrics.UPSTREAM_FAILURES.labels(code=code).inc()
+            self._log.info("turn_failed", code=code, status=self._failure.status if self._failure else None)
+        return word
+
+    async def _tell_of_cancel(self) -> None:
+        """An upstream whose responses run by themselves does not notice that we left."""
+        if not self._cancelled or self._upstream_id is None or self._started is None:
+            return
+        with suppress(RequestError):  # a key that has gone: the turn ends all the same
+            upstream = self._find_upstream(self._started)
+            if upstream.resumable:
+                request = build_cancel(upstream, self._upstream_id, self._outside.environ)
+                await tell(self._outside.session, request, timeout_ms=TELL_MS)
 
     def _put(self, event: Event) -> None:
+        if event.seq < self._claimed.next_seq:
+            self._compare(event)
+            return
+        self._upstream_id = self._upstream_id or upstream_id_of(event)
         if self._first_text is None and isinstance(event, TextDelta) and event.track == "text":
             self._first_text = event.seq
         self.publisher.put(event)
+
+    def _compare(self, event: Event) -> None:
+        """A replay that reaches the log's end with another event than the log's is not the same answer."""
+        last = self._replayed_to
+        if last is not None and event.seq == last.seq and msgspec.structs.replace(event, at=last.at) != last:
+            raise SourceError.ours("ingest_lost", "the upstream's second answer is not the first one; that one is kept")
 
     def _note_first_text(self, acknowledged: int) -> None:
         if self._first_text is not None and self._first_text < acknowledged:
@@ -259,8 +295,3 @@ class Runner:
         if started.wire not in WIRES:
             raise RequestError(f"this process reads no wire named {started.wire!r}")
         return upstream
-
-
-def _label(code: str) -> str:
-    """Keep the metric's labels bounded: upstreams invent codes, we do not."""
-    return code if code.startswith(("upstream_", "ingest_")) else "upstream_error"

@@ -2,7 +2,8 @@
 
 The log knows one thing for sure: whether `turn_started` is there. Without it nobody has opened the upstream, because it is
 opened after the acknowledgement. With it, the request may have been sent, and is made again only where the configuration
-declares the upstream free of side effects, and only if nothing that the upstream said was published.
+declares the upstream free of side effects, and only if nothing that the upstream said was published. An upstream that is
+declared resumable is asked for the same response again, and its stream goes on where the log ends.
 """
 
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ class Plan(Enum):
 
     START = "start"  # from the beginning; turn_started is not there yet
     RESTART = "restart"  # the request is made again, after a status that says so
+    REATTACH = "reattach"  # the upstream's response is read again, and goes on where the log ends
     LOST = "lost"  # the turn ends as `ingest_lost`
 
 
@@ -27,17 +29,30 @@ def is_ours(event: Event) -> bool:
     return isinstance(event, TurnStarted) or (isinstance(event, Status) and event.name == "restarted")
 
 
-def may_restart(next_seq: int) -> bool:
-    """Whether so few events are there that reading them can show a turn without output."""
-    return 0 < next_seq <= 1 + MAX_RESTARTS
+def upstream_id_of(event: Event) -> str | None:
+    """The upstream's own id of the response, if this is the event that tells it."""
+    if not isinstance(event, Status) or event.name != "upstream_started":
+        return None
+    response = (event.wire or {}).get("response")
+    found = response.get("id") if isinstance(response, dict) else None
+    return found if isinstance(found, str) and found else None
 
 
-def decide(next_seq: int, emitted: Sequence[Event], *, side_effects: bool) -> Plan:
-    """Choose how to go on; `emitted` holds the events of the log when `may_restart`, and nothing otherwise."""
+def resume_point(head: Sequence[Event]) -> tuple[int, str] | None:
+    """Find where the upstream's events begin in a log and which response they are of; None when that is not told."""
+    for event in head:
+        if not is_ours(event):
+            found = upstream_id_of(event)
+            return None if found is None else (event.seq, found)
+    return None
+
+
+def decide(next_seq: int, head: Sequence[Event], *, side_effects: bool, resumable: bool = False) -> Plan:
+    """Choose how to go on; `head` holds the first events of the log, all of them when they are few."""
     if next_seq == 0:
         return Plan.START
-    if side_effects or not may_restart(next_seq) or next_seq > MAX_RESTARTS:
-        return Plan.LOST
-    if len(emitted) != next_seq or not all(is_ours(event) for event in emitted):
-        return Plan.LOST
-    return Plan.RESTART
+    if len(head) == next_seq and all(is_ours(event) for event in head):
+        return Plan.LOST if side_effects or next_seq > MAX_RESTARTS else Plan.RESTART
+    if resumable and resume_point(head) is not None:
+        return Plan.REATTACH
+    return Plan.LOST

@@ -204,25 +204,26 @@ class IngestWorker:
         hit("ingest.after_claim")
         if claimed.claims > 1:
             metrics.TAKEOVERS.labels(role="ingest").inc()
-        runner = Runner(bench, self._outside, claimed, gate)
-        self._keep(runner, claimed, taken_at_ms)
+        name = f"turn:{entry.turn}"
+        runner = Runner(bench, self._outside, claimed, gate, holds=lambda: self._keeper.holds(name))
+        self._keep(name, runner, claimed, taken_at_ms)
         try:
             verdict = await runner.run()
         except asyncio.CancelledError:
             await self._release(claimed)
             raise
         finally:
-            self._keeper.drop(f"turn:{runner.turn}")
+            self._keeper.drop(name)
         self._log.info("turn_carried", turn=runner.turn, verdict=verdict.value)
         if verdict is Verdict.DONE:
             self._recent.append((bench.clock.boottime_ms(), runner.publisher))
         elif verdict is Verdict.UNKNOWN_TURN:
             metrics.SERVER_LOST_DATA.labels(role="ingest").inc()
 
-    def _keep(self, runner: Runner, claimed: Claimed, taken_at_ms: int) -> None:
+    def _keep(self, name: str, runner: Runner, claimed: Claimed, taken_at_ms: int) -> None:
         bench = self._bench
         self._keeper.keep(
-            f"turn:{runner.turn}",
+            name,
             renew_turn(bench.keys, runner.turn, token=claimed.token, lease_ms=bench.config.lease_ms),
             taken_at_ms=taken_at_ms,
             is_lost=lambda reply: reply.status is ClaimStatus.STALE or reply.status is ClaimStatus.UNKNOWN_TURN,

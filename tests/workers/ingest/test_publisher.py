@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from ledger.turns import Claimed
+from ledger.turns import Claimed, ClaimStatus, RenewReply
 from pipeline.events import TurnCompleted, TurnFailed
 from tests.support.upstream import Upstream, raw, text
 from tests.support.waiting import wait_until
@@ -40,6 +40,7 @@ class Stage:
         self.bench = bench
         self.gate = gate
         self.turn = runner.turn
+        self.holds_ms = 1_000
 
     async def saved(self) -> dict[str, bytes]:
         """Everything that the server holds now."""
@@ -81,7 +82,9 @@ async def staged(redis_url: str, upstream: Upstream, **changes: Any) -> AsyncIte
         )
         gate = LagGate(high=config.ingest.lag_high, low=config.ingest.lag_low)
         outside = Outside(upstreams=config.upstreams, session=session, environ=os.environ)
-        yield Stage(rig, scripts, Runner(bench, outside, claimed, gate), bench, gate)
+        runner = Runner(bench, outside, claimed, gate, holds=lambda: stage.holds_ms)
+        stage = Stage(rig, scripts, runner, bench, gate)
+        yield stage
         assert bench.room.used == 0, "bytes are counted that nobody holds"
 
 
@@ -227,3 +230,29 @@ async def test_a_lagging_partition_stops_the_reading_until_it_is_folded(redis_ur
         stage.gate.update(0)
         assert await running is Verdict.DONE
         assert text_of(await stage.rig.events(stage.turn)) == WORDS
+
+
+async def test_a_process_that_slept_asks_nothing_of_an_upstream_until_its_claim_is_renewed(
+    redis_url: str, upstream: Upstream
+) -> None:
+    upstream.then(text(WORDS))
+    async with staged(redis_url, upstream) as stage:
+        stage.holds_ms = 0
+        running = asyncio.create_task(stage.runner.run())
+        await stage.rig.published(stage.turn, 1)
+        stage.runner.on_renewed(RenewReply(status=ClaimStatus.OK, cancel=False))
+        await stage.rig.published(stage.turn, 1)
+        assert upstream.received == []
+        stage.holds_ms = 1_000
+        stage.runner.on_renewed(RenewReply(status=ClaimStatus.OK, cancel=False))
+        assert await running is Verdict.DONE
+
+
+async def test_a_process_that_slept_and_was_replaced_never_asks(redis_url: str, upstream: Upstream) -> None:
+    async with staged(redis_url, upstream) as stage:
+        stage.holds_ms = 0
+        running = asyncio.create_task(stage.runner.run())
+        await stage.rig.published(stage.turn, 1)
+        stage.runner.lose()
+        assert await running is Verdict.STALE
+        assert upstream.received == []

@@ -1,7 +1,7 @@
 import pytest
 
 from pipeline.events import Event, Status, TurnStarted
-from workers.ingest.takeover import MAX_RESTARTS, Plan, decide
+from workers.ingest.takeover import MAX_RESTARTS, Plan, decide, resume_point
 
 STARTED = TurnStarted(seq=0, at=1, fold=1, runtime="main", wire="responses", turn="0-a", session="s")
 
@@ -10,7 +10,7 @@ def restarted(seq: int) -> Event:
     return Status(seq=seq, at=1, name="restarted")
 
 
-CREATED = Status(seq=1, at=1, name="upstream_started", wire={"type": "response.created"})
+CREATED = Status(seq=1, at=1, name="upstream_started", wire={"type": "response.created", "response": {"id": "resp_1"}})
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,25 @@ def test_a_request_is_made_again_only_if_the_log_shows_that_nothing_was_said(
     next_seq: int, emitted: list[Event], side_effects: bool, plan: Plan
 ) -> None:
     assert decide(next_seq, emitted, side_effects=side_effects) is plan
+
+
+NAMELESS = Status(seq=1, at=1, name="upstream_started", wire={"type": "response.created", "response": {"id": None}})
+
+
+@pytest.mark.parametrize(
+    ("head", "point"),
+    [
+        ([STARTED], None),
+        ([STARTED, CREATED], (1, "resp_1")),
+        ([STARTED, restarted(1), Status(seq=2, at=1, name="upstream_started", wire=CREATED.wire)], (2, "resp_1")),
+        ([STARTED, NAMELESS], None),
+        ([STARTED, Status(seq=1, at=1, name="keepalive"), CREATED], None),
+    ],
+)
+def test_an_upstream_is_read_again_only_if_it_told_its_responses_name(
+    head: list[Event], point: tuple[int, str] | None
+) -> None:
+    assert resume_point(head) == point
+    plan = decide(99, head, side_effects=True, resumable=True)
+    assert plan is (Plan.LOST if point is None else Plan.REATTACH)
+    assert decide(99, head, side_effects=True, resumable=False) is Plan.LOST

@@ -64,8 +64,13 @@ async def open_source(
     patience_s = (upstream.connect_timeout_ms + upstream.read_timeout_ms) / 1000
     try:
         async with asyncio.timeout(patience_s):
-            response = await session.post(
-                request.url, data=request.body, headers=request.headers, allow_redirects=False, timeout=limit
+            response = await session.request(
+                request.method,
+                request.url,
+                data=request.body,
+                headers=request.headers,
+                allow_redirects=False,
+                timeout=limit,
             )
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
         raise SourceError(_error("upstream_connect_failed", _words(error)), Phase.CONNECT) from None
@@ -109,3 +114,11 @@ def _words(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorError) and error.os_error.errno is not None:
         return f"no connection to the upstream: {os.strerror(error.os_error.errno)}"
     return f"no connection to the upstream: {type(error).__name__}"
+
+
+async def tell(session: aiohttp.ClientSession, request: UpstreamRequest, *, timeout_ms: int) -> None:
+    """Send a request whose answer changes nothing; failures are not reported."""
+    with contextlib.suppress(TimeoutError, aiohttp.ClientError, OSError):
+        async with asyncio.timeout(timeout_ms / 1000):
+            response = await session.request(request.method, request.url, data=request.body, headers=request.headers)
+            response.close()
