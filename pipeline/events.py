@@ -113,7 +113,7 @@ class ToolFinished(_Event, frozen=True, kw_only=True, tag="tool_finished"):
     call_id: str
     status: str
     input: str | None = None
-    output: Any | None = None
+    output: Any = None
     wire: Wire = None
 
 
@@ -123,7 +123,7 @@ class Status(_Event, frozen=True, kw_only=True, tag="status"):
     name: str
     item: Natural | None = None
     content: Natural | None = None
-    detail: Any | None = None
+    detail: Any = None
     wire: Wire = None
 
 

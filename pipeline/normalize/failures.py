@@ -31,9 +31,8 @@ _CODES = {
     504: "gateway_timeout",
     529: "overloaded",
 }
-_TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
-_HIDDEN = re.compile(r"<(script|style)\b.*?</\1\s*>|<!--.*?-->", re.IGNORECASE | re.DOTALL)
-_TAG = re.compile(r"<[^>]*>")
+_TAG = re.compile(r"<[^<>]*>")
+_HIDDEN = ((b"<script", b"</script"), (b"<style", b"</style"), (b"<!--", b"--"))
 _READ_BYTES = 256 * 1024  # of an error page; its words stand at its beginning
 
 
@@ -44,9 +43,9 @@ def http_error(status: int, headers: Mapping[str, str], body: bytes, limits: Lim
     fallback = _CODES.get(status, "server_error" if status >= 500 else f"http_{status}")
     told = error_in_text(body[:_READ_BYTES], limits)
     if told is None:
-        text = body[:_READ_BYTES].decode("utf-8", "replace")
-        if "html" in content_type.lower() or text.lstrip()[:1] == "<":
-            text = _visible(text)
+        body = body[:_READ_BYTES]
+        is_page = "html" in content_type.lower() or body.lstrip()[:1] == b"<"
+        text = _visible(body) if is_page else body.decode("utf-8", "replace")
         message = " ".join(text.split())[:bound]
         return ErrorInfo(code=fallback, message=message or f"the upstream answered HTTP {status}")
     if told.code != UNNAMED:
@@ -110,8 +109,31 @@ def _text(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _visible(text: str) -> str:
-    """The title of a page, else its words."""
-    title = _TITLE.search(text)
-    words = title[1] if title is not None and title[1].strip() else _HIDDEN.sub(" ", text)
-    return html.unescape(_TAG.sub(" ", words))
+def _visible(page: bytes) -> str:
+    """The title of a page, else its words. Linear in its length: a page may be hostile."""
+    title = _between(page, b"<title", b"</title").partition(b">")[2]
+    if title.strip():
+        page = title
+    else:
+        for opener, closer in _HIDDEN:
+            page = _without(page, opener, closer)
+    return html.unescape(_TAG.sub(" ", page.decode("utf-8", "replace")))
+
+
+def _between(page: bytes, opener: bytes, closer: bytes) -> bytes:
+    lower = page.lower()
+    start = lower.find(opener)
+    end = lower.find(closer, start)
+    return page[start + len(opener) : end] if start >= 0 and end >= 0 else b""
+
+
+def _without(page: bytes, opener: bytes, closer: bytes) -> bytes:
+    lower = page.lower()
+    kept, at = [], 0
+    while (start := lower.find(opener, at)) >= 0:
+        kept.append(page[at:start])
+        end = lower.find(closer, start + len(opener))
+        at = lower.find(b">", end) + 1 if end >= 0 else 0
+        if at == 0:  # it never ends: all the rest is hidden
+            return b" ".join(kept)
+    return b" ".join([*kept, page[at:]])

@@ -170,7 +170,10 @@ class ResponsesAdapter:
         defects = scribe.news(kind, [*([why] if why is not None else ()), *shape_defects(kind, frame)])
         if defects:
             frame["defects"] = defects
-        handler(self._scribe, kind, frame)
+        told = len(scribe.out)
+        handler(scribe, kind, frame)
+        if defects and not any(getattr(event, "wire", None) is frame for event in scribe.out[told:]):
+            scribe.untold[:0] = defects  # the event said nothing that is told: the next one carries them
         if handler is ending.on_terminal:
             self.ended = True
 

@@ -116,34 +116,46 @@ def _absorb(scribe: Scribe, output: object, kind: str) -> None:
     """Take from the terminal's output what the stream did not say: items of their own, and the end of open ones."""
     if not isinstance(output, list):
         return
-    items = scribe.items.in_order()
-    taken: set[int] = set()
-    for position, body in enumerate(output):
-        if not isinstance(body, dict):
-            continue
-        item = _match(scribe, items, taken, position, body)
+    bodies = {position: body for position, body in enumerate(output) if isinstance(body, dict)}
+    matched = _match(scribe, bodies)
+    for position, body in bodies.items():
+        item = matched.get(position)
         if item is None:
             free = position not in scribe.items.by_number
             item = scribe.open_item(None, word_of(body.get("type")), word_of(body.get("id")))
             if free and item.number != position:
                 scribe.items.renumber(item, position)
-        taken.add(item.number)
         close_item(scribe, item, body, kind)
 
 
-def _match(scribe: Scribe, items: list[Item], taken: set[int], position: int, body: Frame) -> Item | None:
-    """Find the streamed item that a member of the output is: by id or call id, by place, else the next of its kind.
+def _match(scribe: Scribe, bodies: dict[int, Frame]) -> dict[int, Item]:
+    """Find the streamed items that the members of the output are: by id or call id, then by place, then by kind.
 
     Ids alone do not do: some servers make new ones for the terminal.
     """
-    kind, item_id, call_id = (word_of(body.get(name)) for name in ("type", "id", "call_id"))
-    free = [item for item in items if item.number not in taken and item.kind == kind]
-    named = scribe.items.by_id.get(item_id)
-    if named is not None and named in free:
-        return named
-    for item in free:
-        if (call_id and item.call_id == call_id) or (item_id and item.id == item_id):
-            return item
-    if position < len(items) and items[position] in free:
-        return items[position]
-    return free[0] if free else None
+    items = scribe.items.in_order()
+    free = {item.number: item for item in items}
+    matched: dict[int, Item] = {}
+
+    def by_name(_: int, body: Frame) -> Item | None:
+        item_id, call_id = word_of(body.get("id")), word_of(body.get("call_id"))
+        named = scribe.items.by_id.get(item_id)
+        if named is not None and named.number in free:
+            return named
+        wanted = [
+            one for one in free.values() if (call_id and one.call_id == call_id) or (item_id and one.id == item_id)
+        ]
+        return wanted[0] if wanted else None
+
+    def by_place(position: int, _: Frame) -> Item | None:
+        return items[position] if position < len(items) else None
+
+    def by_kind(_: int, body: Frame) -> Item | None:
+        return next((one for one in free.values() if one.kind == body.get("type")), None)
+
+    for find in (by_name, by_place, by_kind):
+        for position, body in bodies.items():
+            item = find(position, body) if position not in matched else None
+            if item is not None and item.number in free and item.kind == word_of(body.get("type")):
+                matched[position] = free.pop(item.number)
+    return matched

@@ -62,7 +62,7 @@ def _has_form(value: object, form: str) -> bool:
     if form == "string":
         return isinstance(value, str)
     if form[0] == "=":
-        return value == form[1:]
+        return value in form[1:].split("|")
     return isinstance(value, str) and value != ""
 
 

@@ -117,13 +117,18 @@ _CREATED = (("response", "object"), ("response.id", "id"), ("response.status", "
 _ITEM = (("output_index", "index"), ("item", "object"), ("item.type", "id"), ("item.id", "item_id"))
 _SLOT = (("output_index", "index"), ("item_id", "id"))
 
-# What each event must have. `index` is an unsigned 32-bit integer, `id` a non-empty string, `=x` the word x.
+# What each event must have. `index` is an unsigned 32-bit integer, `id` a non-empty string, `=x|y` one of the words.
 REQUIRED: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "response.created": _CREATED,
     "response.in_progress": _CREATED,
     **{
-        f"response.{word}": (("response", "object"), ("response.id", "id"), ("response.status", f"={word}"))
-        for word in ("completed", "incomplete", "failed")
+        f"response.{word}": (("response", "object"), ("response.id", "id"), ("response.status", f"={status}"))
+        for word, status in {
+            "completed": "completed|incomplete",  # which is then read as incomplete
+            "done": "completed|incomplete",
+            "incomplete": "incomplete",
+            "failed": "failed",
+        }.items()
     },
     "response.output_item.added": _ITEM,
     "response.output_item.done": _ITEM,

@@ -113,7 +113,7 @@ def on_input_delta(scribe: Scribe, kind: str, frame: Frame) -> None:
     slot = scribe.slot(item, "tool_input", 0)
     scribe.keep(slot, text)
     if item.announced:
-        _strip(frame, "content_index", "delta")
+        _strip(frame, "", "delta")
         scribe.delta(item.number, 0, "tool_input", text, frame)
         return
     if not item.held:
@@ -138,7 +138,7 @@ def on_input_done(scribe: Scribe, kind: str, frame: Frame) -> None:
             scribe.status("held", item.number, detail={"event": kind}, wire={"defects": [why]})
             return
         announce(scribe, item, {"name": frame["name"], "call_id": frame.get("call_id")}, None)
-    _strip(frame, "content_index", "")
+    _strip(frame, "", "")
     scribe.status("input_finished", item.number, wire=frame)
 
 
