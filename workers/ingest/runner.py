@@ -28,7 +28,7 @@ from workers.ingest.failures import RetryRules, SourceError, retry_delay_ms
 from workers.ingest.predecessor import read_head, read_last, read_started
 from workers.ingest.publisher import Bench, Publisher, Verdict
 from workers.ingest.requests import RequestError, UpstreamRequest, build, build_cancel, build_reattach
-from workers.ingest.sources.http import HttpSource, open_source, tell
+from workers.ingest.sources.http_stream import HttpSource, open_source, tell
 from workers.ingest.takeover import Plan, decide, resume_point, upstream_id_of
 from workers.observability import logs, metrics
 from workers.runtime import entropy

@@ -32,7 +32,7 @@ from workers.config import Config
 from workers.ingest.bounds import LagGate, Room
 from workers.ingest.publisher import Bench, Publisher, Verdict
 from workers.ingest.runner import Outside, Runner
-from workers.ingest.sources.http import open_session
+from workers.ingest.sources.http_stream import open_session
 from workers.observability import logs, metrics
 from workers.observability.health import HealthServer
 from workers.runtime import entropy

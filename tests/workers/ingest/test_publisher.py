@@ -17,7 +17,7 @@ from tests.workers.ingest.rig import Rig, UnreliableScripts, config_for, text_of
 from workers.ingest.bounds import LagGate, Room
 from workers.ingest.publisher import Bench, Publisher, Verdict
 from workers.ingest.runner import Outside, Runner
-from workers.ingest.sources.http import open_session
+from workers.ingest.sources.http_stream import open_session
 from workers.runtime.clock import SystemClock
 from workers.streams.guard import Guard
 

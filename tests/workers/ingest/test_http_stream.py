@@ -9,7 +9,7 @@ from tests.support.waiting import wait_until
 from workers.config import UpstreamConfig
 from workers.ingest.failures import Phase, SourceError
 from workers.ingest.requests import UpstreamRequest, build
-from workers.ingest.sources.http import HttpSource, open_session, open_source
+from workers.ingest.sources.http_stream import HttpSource, open_session, open_source
 from workers.runtime.clock import SystemClock
 
 
