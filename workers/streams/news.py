@@ -7,7 +7,6 @@ because two slots of one node in one read are refused.
 """
 
 import asyncio
-import contextlib
 from typing import Any
 
 from redis.exceptions import RedisClusterException, RedisError
@@ -66,8 +65,7 @@ class News:
             )
         finally:
             changed.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await changed
+            await asyncio.wait({changed})  # and not await it: that would swallow a cancel of our own
         found: set[str] = set()
         for group, read in list(self._reads.items()):
             if read in done:
@@ -87,8 +85,7 @@ class News:
         for group in [group for group in self._reads if group not in wanted]:
             read = self._reads.pop(group)
             read.cancel()  # the client drops the connection with it, so no reply is left for the next command
-            with contextlib.suppress(asyncio.CancelledError):
-                await read
+            await asyncio.wait({read})  # and not await it: that would swallow a cancel of our own
         for group in wanted:
             if group not in self._reads:
                 self._reads[group] = asyncio.create_task(self._read(group))
