@@ -81,10 +81,14 @@ class Partition:
         if self._gone:
             raise PartitionGoneError("stale token")
 
-    def cancel(self) -> None:
+    async def abandon(self) -> None:
         """Drop everything at once, without receipts: what is out is left in `sending` for the next owner."""
-        for task in self._busy.values():
+        self._closing = True
+        tasks = list(self._busy.values())
+        for task in tasks:
             task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
 
     async def _rest(self, later_ms: int) -> None:
         wait_ms = min(POLL_MS, later_ms) if later_ms else POLL_MS

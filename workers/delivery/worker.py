@@ -101,9 +101,9 @@ class DeliveryWorker:
             async with Services(*self._health()):
                 await self.ownership.run(stop)
         finally:
-            for served in list(self._ending.values()):
-                served.cancel()
-            for task in [*tasks, *self._ending]:
+            for task, served in list(self._ending.items()):
+                await _abandon(served, task)
+            for task in tasks:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
@@ -136,10 +136,7 @@ class DeliveryWorker:
         served.stop()
         config = self.context.config
         await asyncio.wait({task}, timeout=max(config.service.drain_ms, config.delivery.send_deadline_ms) / 1000)
-        served.cancel()
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
+        await _abandon(served, task)
 
     def on_lost(self, partition: int) -> None:
         """Begin nothing new; receipts of attempts that are out are facts and may still be written."""
@@ -179,6 +176,14 @@ class DeliveryWorker:
         if service.port is None:
             return []
         return [HealthServer(service.host, service.port, lambda: self.ownership.is_connected)]
+
+
+async def _abandon(served: Partition, task: asyncio.Task[None]) -> None:
+    """End what did not end by itself."""
+    task.cancel()
+    await served.abandon()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
 
 
 async def run(config: Config, stop: asyncio.Event) -> None:
