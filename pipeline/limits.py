@@ -9,8 +9,6 @@ from collections.abc import Mapping
 
 import msgspec
 
-from pipeline.errors import MisuseError
-
 MIB = 1024 * 1024
 
 
@@ -32,6 +30,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     leftover_bytes: int = 64 * 1024
     json_depth: int = 128
     item_text_chars: int = 16 * MIB
+    turn_text_chars: int = 64 * MIB
     held_input_chars: int = MIB
     turn_items: int = 4096
     item_contents: int = 4096
@@ -57,6 +56,7 @@ BOUNDS: tuple[Bound, ...] = tuple(
         ("leftover_bytes", "bytes", "lines of unknown fields are kept to explain a failure, which is short"),
         ("json_depth", "levels", "deeper nesting would meet the interpreter's recursion limit in some later process"),
         ("item_text_chars", "characters", "the text of one slot is held until its final word"),
+        ("turn_text_chars", "characters", "the same for all slots of a turn together"),
         ("held_input_chars", "characters", "tool input that waits for the tool's name"),
         ("turn_items", "items", "each open item costs memory for the length of the turn"),
         ("item_contents", "parts", "the same, for the parts of one item"),
@@ -72,5 +72,5 @@ def limits_from(values: Mapping[str, int]) -> Limits:
     known = {bound.name for bound in BOUNDS}
     for name, value in values.items():
         if name in known and value < 1:
-            raise MisuseError(f"the bound {name} must be at least 1, not {value}")
+            raise ValueError(f"the bound {name} must be at least 1, not {value}")
     return Limits(**{name: value for name, value in values.items() if name in known})

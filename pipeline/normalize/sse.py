@@ -145,6 +145,8 @@ class SseSplitter:
                 self._event = line[7:] if line[6:7] == b" " else line[6:]
             elif line[:1] != b":":
                 self._field(line)
+                if self.exceeded is not None:
+                    break
         return events
 
     def _dispatch(self, data: bytes) -> SseEvent:
@@ -161,6 +163,8 @@ class SseSplitter:
         if name == b"data":
             self._data.append(value)
             self._data_bytes += 1
+            if self._data_bytes > self._limits.sse_event_bytes:
+                self._exceed("sse_event_bytes")
         elif name == b"event":
             self._event = value
         elif name == b"id":

@@ -3,7 +3,6 @@
 import msgspec
 import pytest
 
-from pipeline.errors import MisuseError
 from pipeline.limits import BOUNDS, Limits, limits_from
 
 
@@ -22,5 +21,5 @@ def test_a_missing_bound_has_its_default_and_a_foreign_one_is_not_ours() -> None
 
 
 def test_a_bound_of_nothing_is_refused() -> None:
-    with pytest.raises(MisuseError, match="turn_items"):
+    with pytest.raises(ValueError, match="turn_items"):
         limits_from({"turn_items": 0})

@@ -167,7 +167,9 @@ class ResponsesAdapter:
         handler = HANDLERS.get(kind, texts.on_unknown)
         if why is not None and handler is not texts.on_unknown:
             frame["type"] = kind
-        defects = scribe.news(kind, [*([why] if why is not None else ()), *shape_defects(kind, frame)])
+        defects = scribe.news(
+            kind if kind in HANDLERS else "", [*([why] if why is not None else ()), *shape_defects(kind, frame)]
+        )
         if defects:
             frame["defects"] = defects
         told = len(scribe.out)

@@ -20,6 +20,7 @@ class Scribe:
         self.exceeded: str | None = None
         self.error: dict[str, Any] | None = None
         self.created = False
+        self.chars = 0
         self.untold: list[Defect] = []
         self._told: set[tuple[str, str, str]] = set()
 
@@ -88,5 +89,8 @@ class Scribe:
         """Remember streamed text until its final word."""
         slot.pieces.append(text)
         slot.chars += len(text)
+        self.chars += len(text)
         if slot.chars > self.limits.item_text_chars:
             self.exceeded = "item_text_chars"
+        elif self.chars > self.limits.turn_text_chars:
+            self.exceeded = "turn_text_chars"

@@ -50,10 +50,7 @@ def plain_delta(scribe: Scribe, frame: Frame) -> bool:
         frame["sequence_number"] = sequence
         return False
     del frame["delta"], frame["output_index"], frame[about[1]]
-    slot.pieces.append(text)
-    slot.chars += len(text)
-    if slot.chars > scribe.limits.item_text_chars:
-        scribe.exceeded = "item_text_chars"
+    scribe.keep(slot, text)
     stamp = scribe.stamp
     seq = stamp.seq
     stamp.seq = seq + 1

@@ -280,6 +280,43 @@ def test_text_given_only_at_the_end_is_told_as_one_delta_first() -> None:
     assert read(added(message()), done(message("m1", "Hi")), completed())[1:3] == HI
 
 
+def test_a_text_done_twice_is_told_once() -> None:
+    events = run(body(added(message()), delta("Hi"), text_done("Hi"), text_done("Hi"), text_done("Ho"), completed()))
+    assert [event.text for event in events if isinstance(event, BlockFinal)] == ["Hi"]
+    assert len(statuses(events, "mismatch")) == 1
+    assert ("repeated", "$.type") in defects(events)
+
+
+def test_an_item_is_found_by_its_id_when_its_index_was_given_to_another() -> None:
+    assert read(
+        added(message("a")),
+        delta("A", item_id="a"),
+        added({"type": "reasoning", "id": "r"}),
+        delta("B", item_id="a"),
+        done(message("a", "AB")),
+        done({"type": "reasoning", "id": "r"}),
+        done({"type": "compaction", "id": "c"}),
+        completed(),
+    ) == [
+        "s item_started",
+        "d 0.0 text 'A'",
+        "s item_started",
+        "d 0.0 text 'B'",
+        "f 0.0 text 'AB'",
+        "s item_started",
+        "done completed",
+    ]
+
+
+def test_an_id_that_comes_late_is_learned() -> None:
+    assert read(
+        added(message("")), delta("A", item_id="late"), added(message("b"), 1), delta("B", None, "late"), completed()
+    )[1:4] == ["d 0.0 text 'A'", "s item_started", "d 0.0 text 'B'"]
+    assert "s ignored" in read(
+        added(message("")), done(message("late", "A")), added(message("b"), 1), delta("B", None, "late"), completed()
+    )
+
+
 def test_an_empty_final_text_erases_nothing() -> None:
     assert read(added(message()), delta("Hi"), text_done(""), completed())[1:3] == HI
     assert read(added(message()), delta("Hi"), done(message("m1", "")), completed())[1:3] == HI
@@ -410,6 +447,12 @@ def test_an_annotation_belongs_to_its_part() -> None:
         "annotation_index": 0,
         "annotation": {"type": "u"},
     }
+
+
+def test_a_created_said_twice_before_any_item_begins_no_round() -> None:
+    events = run(body(CREATED, CREATED, added(message()), completed()))
+    assert statuses(events, "round_completed") == []
+    assert ("created_repeated", "$.type") in defects(events)
 
 
 def test_a_second_created_begins_a_round_that_counts_from_nothing() -> None:

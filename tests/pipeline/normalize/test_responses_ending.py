@@ -220,6 +220,7 @@ def test_an_item_of_the_terminal_takes_its_place_where_that_is_free() -> None:
         ({"sse_line_bytes": 300}, [*TEXT, delta("x" * 400)]),
         ({"sse_event_bytes": 300}, [*TEXT, delta("x" * 400)]),
         ({"item_text_chars": 5}, [*TEXT, delta("Hi"), delta("Hi")]),
+        ({"turn_text_chars": 5}, [*TEXT, delta("Hi", content=1), delta("Hi", content=2)]),
         ({"turn_items": 1}, [*TEXT, added(message("b"), 1)]),
         ({"item_contents": 2}, [*TEXT, delta("a", content=1), delta("b", content=2)]),
         ({"held_input_chars": 3}, [*TEXT, arguments("[1]", 1), arguments("[2]", 1)]),

@@ -222,6 +222,12 @@ def test_an_event_of_many_lines_is_bounded() -> None:
     assert splitter.exceeded == "sse_event_bytes"
 
 
+def test_empty_data_lines_count_too() -> None:
+    splitter = SseSplitter(Limits(sse_event_bytes=50))
+    assert splitter.feed(b"data\n" * 60 + b"\n\ndata: late\n\n") == []
+    assert splitter.exceeded == "sse_event_bytes"
+
+
 def test_a_line_of_ten_megabytes_passes() -> None:
     body = b"y" * (10 * 1024 * 1024)
     pieces = [b"data: ", *(body[i : i + 65536] for i in range(0, len(body), 65536)), b"\n\n"]
