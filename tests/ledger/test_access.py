@@ -3,6 +3,7 @@ import pytest
 from ledger import access
 from ledger.access import ApiKey
 from ledger.commands import Scripts
+from ledger.errors import SchemaMismatch
 from ledger.keys import Keyspace
 from workers.config import RedisConfig
 from workers.streams.connection import connect
@@ -37,3 +38,16 @@ def test_the_secret_itself_is_not_in_what_is_stored() -> None:
 def test_a_tenant_is_a_short_plain_word(tenant: str) -> None:
     with pytest.raises(ValueError, match="tenant"):
         access.add_key(KEYS, "0" * 64, ApiKey(name="n", tenant=tenant, created=0))
+
+
+async def test_schema_and_number_of_partitions_are_set_once(redis_url: str) -> None:
+    client = connect(RedisConfig(url=redis_url))
+    scripts = Scripts(client)
+    await scripts.run(access.check_meta(KEYS))
+    await scripts.run(access.check_meta(KEYS))
+    with pytest.raises(SchemaMismatch, match="expected 16, found 32"):
+        await scripts.run(access.check_meta(Keyspace(partitions=32)))
+    await client.hset(KEYS.meta, "schema", "0")
+    with pytest.raises(SchemaMismatch, match="schema of the data: expected 1, found 0"):
+        await scripts.run(access.check_meta(KEYS))
+    await client.aclose()
