@@ -11,7 +11,7 @@ redis.pcall('XGROUP', 'CREATE', KEYS[3], ARGV[2], '0', 'MKSTREAM')
 local ids = {}
 local consumers = redis.call('XINFO', 'CONSUMERS', KEYS[3], ARGV[2])
 for _, row in ipairs(consumers) do
-  local name, pending = row[2], row[6]
+  local name, pending = row[2], row[4] -- {name, …, pending, …, idle, …}
   if name ~= ARGV[3] then
     if pending == 0 then
       redis.call('XGROUP', 'DELCONSUMER', KEYS[3], ARGV[2], name)
