@@ -66,6 +66,9 @@ def test_a_raise_whose_reply_was_lost_answers_the_same_token(bench: Bench) -> No
     first = bench.raised("a")
     assert bench.raise_("a") == first
     assert owner(bench).epoch == 1
+    lose(bench)
+    assert bench.raise_("a") == first
+    assert isinstance(bench.raise_("b"), NotFree), "the repeat prolonged the lease"
 
 
 def test_roles_own_a_partition_apart(bench: Bench) -> None:
