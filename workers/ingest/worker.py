@@ -146,7 +146,7 @@ class IngestWorker:
             now = self._bench.clock.boottime_ms()
             if full or now >= due_ms:
                 full = False
-                due_ms = now + SWEEP_MS
+                due_ms = now + min(SWEEP_MS, self._bench.config.lease_ms // 3)  # no closed guard passes unseen
                 await self._sweep()
             changed = await self._news.wait(max(1, due_ms - self._bench.clock.boottime_ms()))
             for key in changed:

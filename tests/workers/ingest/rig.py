@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import msgspec
+from redis.asyncio import Redis
 
 from ledger.commands import Call, Scripts
 from ledger.errors import Unavailable
@@ -156,6 +157,24 @@ class Rig:
             return (await self.record(turn)).next.get(INGEST, 0) >= count
 
         await wait_until(enough, f"{count} events of {turn}")
+
+    async def saved(self) -> dict[str, bytes]:
+        """Everything that the server holds now."""
+        async with Redis.from_url(self.config.redis.url) as plain:
+            found: dict[str, bytes] = {}
+            for key in await plain.keys("*"):
+                value = await plain.dump(key)
+                assert isinstance(key, bytes)
+                assert value is not None
+                found[key.decode()] = value
+            return found
+
+    async def restore(self, saved: Mapping[str, bytes]) -> None:
+        """Let the server fall back to what it held: its tail is lost."""
+        async with Redis.from_url(self.config.redis.url) as plain:
+            await plain.flushdb()
+            for key, value in saved.items():
+                await plain.restore(key, 0, value)
 
 
 def text_of(events: list[Event]) -> str:

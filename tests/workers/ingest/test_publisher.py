@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from redis.asyncio import Redis
 
 from ledger.turns import Claimed, ClaimStatus, RenewReply
 from pipeline.events import TurnCompleted, TurnFailed
@@ -41,27 +40,6 @@ class Stage:
         self.gate = gate
         self.turn = runner.turn
         self.holds_ms = 1_000
-
-    async def saved(self) -> dict[str, bytes]:
-        """Everything that the server holds now."""
-        client = self.rig.client
-        found = {}
-        for key in await client.keys("*"):
-            found[str(key)] = await _raw(client, "DUMP", key)
-        return found
-
-    async def restore(self, saved: dict[str, bytes]) -> None:
-        """Let the server fall back to what it held: its tail is lost."""
-        await self.rig.client.flushdb()
-        for key, value in saved.items():
-            await self.rig.client.restore(key, 0, value)
-
-
-async def _raw(client: Any, *command: Any) -> bytes:
-    options = client.connection_pool.connection_kwargs
-    async with Redis(host=options["host"], port=options["port"], db=options["db"]) as plain:
-        value: bytes = await plain.execute_command(*command)  # type: ignore[no-untyped-call]  # redis-py has no types here
-        return value
 
 
 @asynccontextmanager
@@ -117,10 +95,10 @@ async def test_a_server_that_lost_its_tail_gets_it_again(redis_url: str, upstrea
     async with staged(redis_url, upstream) as stage:
         running = asyncio.create_task(stage.runner.run())
         await stage.rig.published(stage.turn, 6)
-        saved = await stage.saved()
+        saved = await stage.rig.saved()
         upstream.release(11)
         await stage.rig.published(stage.turn, 11)
-        await stage.restore(saved)
+        await stage.rig.restore(saved)
         upstream.release()
         assert await running is Verdict.DONE
         assert isinstance(await stage.rig.ended(stage.turn), TurnCompleted)
@@ -133,10 +111,10 @@ async def test_a_tail_that_nobody_keeps_any_more_ends_the_turn_by_name(redis_url
     async with staged(redis_url, upstream, producer_keep_ms=0, turn_buffer_bytes=1) as stage:
         running = asyncio.create_task(stage.runner.run())
         await stage.rig.published(stage.turn, 6)
-        saved = await stage.saved()
+        saved = await stage.rig.saved()
         upstream.release(11)
         await stage.rig.published(stage.turn, 11)
-        await stage.restore(saved)
+        await stage.rig.restore(saved)
         upstream.release()
         assert await running is Verdict.DONE
         last = await stage.rig.ended(stage.turn)
@@ -150,12 +128,12 @@ async def test_a_last_word_that_the_server_lost_is_said_again(redis_url: str, up
     async with staged(redis_url, upstream) as stage:
         running = asyncio.create_task(stage.runner.run())
         await stage.rig.published(stage.turn, 6)
-        saved = await stage.saved()
+        saved = await stage.rig.saved()
         upstream.release()
         await running
         publisher: Publisher = stage.runner.publisher
         assert await publisher.resend_kept() is Verdict.DONE
-        await stage.restore(saved)
+        await stage.rig.restore(saved)
         assert (await stage.rig.record(stage.turn)).ended == ""
         assert await publisher.resend_kept() is Verdict.DONE
         publisher.abandon()

@@ -1,5 +1,6 @@
 """The ingest process on a real server against a real upstream: how turns end, are cancelled, taken over and drained."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -25,7 +26,17 @@ from tests.support.upstream import (
     reset,
     text,
 )
+from tests.support.waiting import wait_until
 from tests.workers.ingest.rig import Rig, config_for, text_of
+from workers.ingest.bounds import Room
+from workers.ingest.publisher import Bench
+from workers.ingest.runner import Outside
+from workers.ingest.sources.http_stream import open_session
+from workers.ingest.worker import IngestWorker
+from workers.runtime.clock import SystemClock
+from workers.streams.guard import Guard
+from workers.streams.lease import LeaseKeeper
+from workers.streams.news import News
 
 WORDS = "Once upon a time there was a stream."
 
@@ -246,3 +257,57 @@ async def test_a_turn_cancelled_before_it_was_taken_never_asks_the_upstream(redi
 async def test_bytes_that_are_no_stream_fail_the_turn(redis_url: str, upstream: Upstream) -> None:
     last, _ = await ended_by(redis_url, upstream, raw(b"hello\n\nworld\n\n"))
     assert isinstance(last, TurnFailed)
+
+
+async def test_a_partition_that_was_behind_is_read_on_once_it_is_folded(redis_url: str, upstream: Upstream) -> None:
+    upstream.then(text(WORDS, pieces=30))
+    upstream.pause_before(12)
+    async with Rig(config_for(redis_url, upstream.base_url, lag_high=10, lag_low=5)) as rig:
+        turn = await rig.submit()
+        rig.start()
+        await rig.published(turn, 10)
+        upstream.release()
+        await wait_until(lambda: upstream.received[0].finished, "the upstream to have written everything")
+        assert (await rig.record(turn)).ended == ""
+        committed = rig.keys.committed(0)
+        await rig.client.hset(committed, "folded", str(await rig.client.hget(committed, "published")))
+        assert isinstance(await rig.ended(turn), TurnCompleted)
+
+
+async def test_the_last_words_of_a_turn_are_said_again_to_a_server_that_lost_them(
+    redis_url: str, upstream: Upstream
+) -> None:
+    upstream.then(text(WORDS, pieces=9))
+    upstream.pause_before(6)
+    config = config_for(redis_url, upstream.base_url)
+    clock, stop = SystemClock(), asyncio.Event()
+    async with Rig(config) as rig, open_session() as session:
+        bench = Bench(
+            config=config.ingest,
+            scripts=rig.scripts,
+            keys=rig.keys,
+            guard=Guard(clock, config.ingest.lease_ms),
+            clock=clock,
+            room=Room(total_bytes=config.ingest.buffer_bytes, turn_bytes=config.ingest.turn_buffer_bytes),
+        )
+        keeper = LeaseKeeper(config.redis, clock, role="ingest", lease_ms=600, renew_ms=150)
+        news = News(config.redis)
+        await keeper.start()
+        outside = Outside(upstreams=config.upstreams, session=session, environ={})
+        worker = IngestWorker(bench, outside, client=rig.client, keeper=keeper, news=news)
+        turn = await rig.submit()
+        running = asyncio.create_task(worker.run(stop, drain_ms=200))
+        await upstream.reached(6)
+        await rig.published(turn, 5)
+        saved = await rig.saved()
+        upstream.release()
+        await rig.ended(turn)
+        await wait_until(lambda: worker.running == 0, "the turn to be let go")
+        await rig.restore(saved)
+        bench.guard.disturbed("restart")
+        assert isinstance(await rig.ended(turn), TurnCompleted)
+        assert text_of(await rig.events(turn)) == WORDS
+        stop.set()
+        await running
+        await keeper.stop()
+        await news.close()
