@@ -153,7 +153,7 @@ class Receiver:
         headers = {"Retry-After": self.retry_after} if act is Act.TOO_MANY else {}
         if act is Act.REDIRECT:
             headers["Location"] = self.url
-        return web.Response(status=status, headers=headers)
+        return web.Response(status=status, headers=headers, text=act.value if status != 204 else None)
 
     def _apply(self, request: Request) -> None:
         if request.id not in self.bodies:

@@ -16,7 +16,7 @@ import ssl
 
 import aiohttp
 from aiohttp.abc import AbstractStreamWriter
-from aiohttp.payload import BytesPayload
+from aiohttp.payload import Payload
 
 from workers.config import TargetConfig
 from workers.delivery.channels.contract import Message
@@ -31,16 +31,28 @@ DETAIL_WAIT_S = 1.0
 SECRET_PREFIX = "whsec_"  # noqa: S105 - the prefix of secrets, not one
 
 
-class _GatedBody(BytesPayload):
-    """A body that asks the gate in the step in which it is written; headers are sent with it, never before."""
+class _GatedBody(Payload):
+    """A body that asks the gate in the step in which it is written, in one piece; headers leave with it, never before."""
+
+    _value: bytes
+    _autoclose = True
 
     def __init__(self, body: bytes, content_type: str, gate: Gate) -> None:
         super().__init__(body, content_type=content_type)
+        self._size = len(body)
         self._gate = gate
 
-    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        return self._value.decode(encoding, errors)
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
         self._gate.enter(getattr(writer, "transport", None))
-        await super().write_with_length(writer, content_length)
+        await writer.write(self._value)
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        if content_length is not None and content_length != len(self._value):
+            raise ValueError(f"a body of {len(self._value)} bytes was announced as {content_length}")
+        await self.write(writer)
 
 
 class Webhook:
