@@ -19,6 +19,7 @@ from typing import Any
 import aiohttp
 
 from ledger import ownership
+from ledger.records import OwnerRecord
 from scripts.show import spectator, verdict
 from scripts.show.screen import BOLD, DIM, GREEN, RED, YELLOW, Screen
 from scripts.show.spectator import Received
@@ -28,7 +29,7 @@ from workers.embedded import EmbeddedServerError
 
 FOLDER = Path(".foldline/demo")
 KILL_AT = 0.4  # of the answer's characters: enough is out, enough is to come
-DELAY_MS = 25  # between words: a pace at which a person reads
+DELAY_MS = 60  # between words: a pace at which a person reads, and slow enough to outlast a lease
 TURN_S = 180.0  # the whole turn, with a take-over in the middle
 REQUEST = {"model": "sample-1", "input": "Why does a stream of words survive its workers?", "stream": True}
 
@@ -117,7 +118,8 @@ async def _watch(stage: Stage, turn: str, received: Received, script: str, scree
     except TimeoutError:
         screen.say(f"the turn did not end within {TURN_S:.0f} s", RED)
     reading.cancel()
-    killing.cancel()
+    if not half_way.is_set():
+        killing.cancel()
     _, killed = await asyncio.gather(reading, killing, return_exceptions=True)
     return killed if isinstance(killed, int) else 0
 
@@ -127,12 +129,31 @@ async def _kill_owner(stage: Stage, turn: str, half_way: asyncio.Event, received
     async with open_ledger(stage.config) as ledger:
         partition = ledger.keys.partition_of_turn(turn)
         owner = await ledger.scripts.run(ownership.read_owner(ledger.keys, role="fold", partition=partition))
-    pid = int(owner.worker.rsplit("-", 2)[1])  # role-host-pid-chance
-    if received.is_over or pid not in stage.supervisor.pids().values():
-        return 0
-    os.kill(pid, signal.SIGKILL)
-    screen.say(f"      ╰─ kill -9 {pid}: the worker that folds this turn (partition {partition}) is dead", BOLD, RED)
+        pid = process_of(owner)
+        if received.is_over or pid not in stage.supervisor.pids().values():
+            return 0
+        os.kill(pid, signal.SIGKILL)
+        screen.say(
+            f"      ╰─ kill -9 {pid}: the worker that folds this turn (partition {partition}) is dead", BOLD, RED
+        )
+    await _tell_successor(stage, partition, owner, screen)
     return 1
+
+
+async def _tell_successor(stage: Stage, partition: int, before: OwnerRecord, screen: Screen) -> None:
+    async with open_ledger(stage.config) as ledger, asyncio.timeout(TURN_S):
+        while True:
+            owner = await ledger.scripts.run(ownership.read_owner(ledger.keys, role="fold", partition=partition))
+            if owner.token != before.token:
+                break
+            await asyncio.sleep(spectator.LOOK_S)
+    epochs = f"epoch {before.epoch} → {owner.epoch}"
+    screen.say(f"      ╰─ process {process_of(owner)} has taken partition {partition} over ({epochs})", DIM, YELLOW)
+
+
+def process_of(owner: OwnerRecord) -> int:
+    """The process of an owner, whose name is role, host, process id and chance."""
+    return int(owner.worker.rsplit("-", 2)[1])
 
 
 def _summary(screen: Screen, lines: list[verdict.Line]) -> None:
@@ -164,11 +185,11 @@ def _invite(screen: Screen, stage: Stage, turn: str) -> None:
 
 
 async def _interruptible(*, once: bool) -> int:
-    """The same, ended in order by SIGTERM and SIGHUP as by Ctrl-C."""
+    """The same, ended in order by a signal, also where a shell started us with Ctrl-C ignored."""
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
     assert task is not None  # we run in it
-    for signum in (signal.SIGTERM, signal.SIGHUP):
+    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(signum, task.cancel)
     return await show(once=once)
 

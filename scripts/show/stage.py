@@ -139,9 +139,14 @@ class Stage:
                 while not await _answers(session, url):
                     self._check()
                     await asyncio.sleep(POLL_S)
-            while len(await self._owners(ledger, "fold")) < FOLD_WORKERS or not await self._owners(ledger, "delivery"):
+            while not await self._is_staffed(ledger):
                 self._check()
                 await asyncio.sleep(POLL_S)
+
+    async def _is_staffed(self, ledger: Ledger) -> bool:
+        """Whether every partition has its owners, and the fold workers share them."""
+        fold = await self._owners(ledger, "fold")
+        return len(fold) >= FOLD_WORKERS and bool(await self._owners(ledger, "delivery"))
 
     async def _owners(self, ledger: Ledger, role: str) -> set[str]:
         """The workers that own partitions; empty while a partition has no owner."""
