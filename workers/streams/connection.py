@@ -16,6 +16,7 @@ from redis.maint_notifications import MaintNotificationsConfig
 from redis.retry import Retry
 
 from workers.config import RedisConfig
+from workers.streams.cancelling import HeedingCluster, HeedingRedis
 
 AsyncClient = aioredis.Redis | aioredis.RedisCluster
 SyncClient = redis.Redis | redis.RedisCluster
@@ -63,10 +64,10 @@ def connect_sync(config: RedisConfig, *, name: str = "lease") -> SyncClient:
 def _async(config: RedisConfig, timeout_ms: int, name: str) -> AsyncClient:
     options = _options(config, timeout_ms, name)
     if config.cluster:
-        return aioredis.RedisCluster.from_url(
+        return HeedingCluster.from_url(
             config.url, retry=AsyncRetry(NoBackoff(), 0), max_connections=CLUSTER_POOL_SIZE, **options
         )
     pool: aioredis.BlockingConnectionPool = aioredis.BlockingConnectionPool.from_url(
         config.url, retry=AsyncRetry(NoBackoff(), 0), max_connections=POOL_SIZE, timeout=timeout_ms / 1000, **options
     )
-    return aioredis.Redis.from_pool(pool)
+    return HeedingRedis.from_pool(pool)

@@ -11,6 +11,7 @@ from typing import Any, cast
 from redis.asyncio.client import PubSub
 from redis.exceptions import RedisClusterException, RedisError
 
+from workers.streams.cancelling import heeding
 from workers.streams.connection import AsyncClient
 
 IDLE_S = 5.0
@@ -32,10 +33,10 @@ async def listen(
     try:
         if sharded:
             for channel in channels:
-                await pubsub.ssubscribe(channel)
+                await heeding(pubsub.ssubscribe(channel))
             connections = list(pubsub.node_pubsub_mapping.values())
         else:
-            await pubsub.subscribe(*channels)
+            await heeding(pubsub.subscribe(*channels))
             connections = [pubsub]
         async with asyncio.TaskGroup() as group:
             for connection in connections:
@@ -51,13 +52,13 @@ async def listen(
 async def _read(connection: PubSub, on_confirmed: Confirm, on_hint: Tell) -> None:
     idle_s = 0.0
     while True:
-        message = await connection.get_message(timeout=1.0)
+        message = await heeding(connection.get_message(timeout=1.0))
         if message is None:
             idle_s += 1.0
             if idle_s >= 2 * IDLE_S:
                 raise HintsLost("no answer to a ping")
             if idle_s == IDLE_S:
-                await connection.ping()
+                await heeding(connection.ping())
             continue
         idle_s = 0.0
         match message["type"]:
