@@ -79,6 +79,15 @@ def test_a_submitted_turn_stands_with_its_request_its_deadline_and_its_place(ben
     assert bench.run(turns.recent_turns(bench.keys, bench.partition, count=10)) == [turn]
 
 
+def test_turns_of_a_serial_session_stand_in_the_order_of_submission(bench: Bench) -> None:
+    serial = bench.keys.serial(bench.partition, "s1")
+    bench.submit()
+    assert bench.client.exists(serial) == 0
+    ids = [bench.submit(serial=True) for _ in range(2)]
+    assert bench.client.lrange(serial, 0, -1) == ids
+    assert bench.client.pttl(serial) > 0
+
+
 def test_a_turn_is_created_once(bench: Bench) -> None:
     new = bench.new()
     for expected in (SubmitStatus.OK, SubmitStatus.ALREADY):
@@ -163,6 +172,9 @@ def test_a_claim_whose_reply_was_lost_answers_the_same_token(bench: Bench) -> No
     turn = bench.submit()
     assert bench.claim(turn).token == bench.claim(turn).token == "1:n1"
     assert bench.record(turn).ingest_epoch == 1
+    bench.lapse(bench.keys.turn(turn), "ingest_lease_until")
+    assert bench.claim(turn).token == "1:n1"
+    assert bench.claim(turn, "n2") == ClaimRefused.BUSY, "the repeat prolonged the lease"
 
 
 def test_a_held_turn_is_busy_until_its_lease_lapses(bench: Bench) -> None:
@@ -295,6 +307,18 @@ def test_a_turn_that_nobody_takes_is_due(bench: Bench) -> None:
     assert due(bench, turn) == Due(turn=turn, reason=DueReason.NEVER_TAKEN, tail="", next_seq=0)
     bench.claim(turn)
     assert due(bench, turn) is None, "it was taken after all"
+
+
+@pytest.mark.parametrize(("changes", "after_ms"), [({"silence_ms": 5_000}, 5_000), ({"turn_ms": 7_000}, 7_000)])
+def test_a_claim_puts_the_deadline_to_the_first_silence_or_the_age(
+    bench: Bench, changes: dict[str, int], after_ms: int
+) -> None:
+    turn = bench.submit(limits=limits(**changes))
+    bench.client.zadd(bench.keys.deadlines(bench.partition), {turn: 1})
+    bench.claim(turn)
+    record = bench.record(turn)
+    since = record.started_at if "silence_ms" in changes else record.submitted_at
+    assert deadline(bench, turn) == since + after_ms
 
 
 def test_a_silent_turn_is_due_at_its_tail(bench: Bench) -> None:
