@@ -31,7 +31,8 @@ class HeedingRedis(aioredis.Redis):
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:
         """Send one command and wait for its reply."""
-        return await heeding(super().execute_command(*args, **options))
+        call: Awaitable[Any] = super().execute_command(*args, **options)  # type: ignore[no-untyped-call]  # redis-py's
+        return await heeding(call)
 
 
 class HeedingCluster(aioredis.RedisCluster):
@@ -39,5 +40,4 @@ class HeedingCluster(aioredis.RedisCluster):
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:
         """Send one command and wait for its reply."""
-        call: Awaitable[Any] = super().execute_command(*args, **options)  # type: ignore[no-untyped-call]  # redis-py's
-        return await heeding(call)
+        return await heeding(super().execute_command(*args, **options))
