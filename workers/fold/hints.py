@@ -50,10 +50,10 @@ class Hints:
         if self._task is None:
             return
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._queue.join(), self._context.config.redis.socket_timeout_ms / 1000)
+            async with asyncio.timeout(self._context.config.redis.socket_timeout_ms / 1000):
+                await self._queue.join()
         self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
+        await asyncio.wait({self._task})
 
     async def _publish(self) -> None:
         sharded = self._context.config.redis.cluster

@@ -1,7 +1,6 @@
 """The fold role: owns partitions, folds their log into frames and blocks, commits them with their cause."""
 
 import asyncio
-import contextlib
 
 from ledger.commands import Scripts
 from ledger.keys import Keyspace
@@ -65,9 +64,7 @@ class FoldWorker:
         finally:
             ended.set()
             tasks[0].cancel()
-            for task in tasks:
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
+            await asyncio.wait(tasks)
             await self._keeper.stop()
             await self.context.news.close()
             await self.context.client.aclose()
@@ -86,7 +83,8 @@ class FoldWorker:
             return
         served[0].stop()
         await asyncio.wait({served[1]}, timeout=self.context.config.service.drain_ms / 1000)
-        await _cancelled(served[1])
+        served[1].cancel()
+        await asyncio.wait({served[1]})
         failpoints.hit("fold.before_release")
 
     def on_lost(self, partition: int) -> None:
@@ -118,12 +116,6 @@ class FoldWorker:
         if service.port is None:
             return []
         return [HealthServer(service.host, service.port, lambda: self.ownership.is_connected)]
-
-
-async def _cancelled(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
 
 
 async def run(config: Config, stop: asyncio.Event) -> None:

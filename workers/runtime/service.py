@@ -44,7 +44,8 @@ class Services:
 async def until_set(event: asyncio.Event, timeout_ms: float) -> bool:
     """Wait for the event at most so long; whether it is set."""
     try:
-        await asyncio.wait_for(event.wait(), timeout_ms / 1000)
+        async with asyncio.timeout(timeout_ms / 1000):  # wait_for may swallow a cancellation that comes with the result
+            await event.wait()
     except TimeoutError:
         return event.is_set()
     return True
