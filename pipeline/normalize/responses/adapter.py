@@ -7,7 +7,6 @@ raised. A body that is one JSON object in place of a stream is read as the whole
 `[DONE]` ends the stream. After the terminal nothing is told; `late` counts what still came.
 """
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -16,15 +15,18 @@ import msgspec
 from pipeline.errors import MisuseError
 from pipeline.events import Event
 from pipeline.limits import Limits
+from pipeline.normalize.defects import Defect, defect
 from pipeline.normalize.failures import error_in, error_in_text
+from pipeline.normalize.leniency import is_too_deep, read_leniently
 from pipeline.normalize.responses import ending, lifecycle, tables, texts
 from pipeline.normalize.responses.scribe import Scribe
-from pipeline.normalize.responses.shape import Defect, defect, shape_defects
+from pipeline.normalize.responses.shape import shape_defects
 from pipeline.normalize.sse import BOM, DONE, SseEvent, SseSplitter
 from pipeline.normalize.stamp import Stamp
 
 Frame = dict[str, Any]
 Handler = Callable[[Scribe, str, Frame], None]
+
 _BRACKETS = 256  # bytes below which nesting past any sensible bound does not fit
 
 HANDLERS: dict[str, Handler] = {
@@ -150,7 +152,7 @@ class ResponsesAdapter:
             return
         if type(frame) is not dict:
             self._malformed(data, "an object")
-        elif len(data) > _BRACKETS and _too_deep(data, frame, self._limits.json_depth):
+        elif len(data) > _BRACKETS and is_too_deep(data, frame, self._limits.json_depth):
             self._malformed(data, f"JSON nested at most {self._limits.json_depth} deep")
         elif not texts.plain_delta(self._scribe, frame):
             self._dispatch(frame, name, None)
@@ -184,7 +186,7 @@ class ResponsesAdapter:
         event without blank lines between them.
         """
         text = data.decode("utf-8", "replace")
-        frame = _read_leniently(text)
+        frame = read_leniently(text)
         if frame is None:
             self._malformed(data, "JSON")
         else:
@@ -207,7 +209,7 @@ class ResponsesAdapter:
         first = whole[0] if isinstance(whole, list) and whole else whole
         why = defect("not_a_stream", "$", "server-sent events", body)
         status = first.get("status") if isinstance(first, dict) else None
-        if isinstance(first, dict) and not _too_deep(body, first, self._limits.json_depth):
+        if isinstance(first, dict) and not is_too_deep(body, first, self._limits.json_depth):
             if isinstance(first.get("output"), list) and f"response.{status}" in tables.TERMINALS:
                 created = {**first, "status": "in_progress", "output": []}
                 self._dispatch({"type": "response.created", "response": created}, "", why)
@@ -217,33 +219,3 @@ class ResponsesAdapter:
                 self._scribe.error = first
                 return
         self._malformed(body, "server-sent events or a response")
-
-
-def _read_leniently(text: str) -> Frame | None:
-    try:
-        value = json.loads(text, parse_constant=lambda _: None)
-        if not isinstance(value, dict):
-            return None
-        # half a surrogate pair cannot be written again: it becomes what a bad byte becomes
-        clean = json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass").decode("utf-8", "replace")
-        frame: Frame = msgspec.json.decode(clean)
-    except (ValueError, RecursionError):
-        return None
-    return frame
-
-
-def _too_deep(data: bytes, value: object, bound: int) -> bool:
-    """Whether JSON nests deeper than the bound; counted only where there are brackets enough."""
-    if data.count(b"[") + data.count(b"{") <= bound:
-        return False
-    level: list[Any] = [value]
-    for _ in range(bound):
-        level = [
-            inner
-            for outer in level
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(inner, (dict, list))
-        ]
-        if not level:
-            return False
-    return True

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 
 from pipeline.events import ToolFinished, ToolStarted, Wire
+from pipeline.normalize.defects import defect, word_of
 from pipeline.normalize.responses.items import Item
 from pipeline.normalize.responses.scribe import Scribe
-from pipeline.normalize.responses.shape import defect, word_of
 from pipeline.normalize.responses.tables import CALLS, INPUT_DONES
 
 Frame = dict[str, Any]

@@ -7,11 +7,11 @@ Items that stand in the terminal's output alone are told first.
 from typing import Any
 
 from pipeline.events import ErrorInfo, Outcome, TurnCancelled, TurnCompleted, TurnFailed, Wire
+from pipeline.normalize.defects import defect, word_of
 from pipeline.normalize.failures import error_in
 from pipeline.normalize.responses.items import Item
 from pipeline.normalize.responses.lifecycle import close_item
 from pipeline.normalize.responses.scribe import Scribe
-from pipeline.normalize.responses.shape import defect, word_of
 from pipeline.normalize.responses.tables import TERMINALS
 
 Frame = dict[str, Any]

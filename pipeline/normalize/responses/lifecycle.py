@@ -3,10 +3,10 @@
 from typing import Any
 
 from pipeline.events import Wire
+from pipeline.normalize.defects import defect, index_of, word_of
 from pipeline.normalize.responses.calls import announce, finish_call
 from pipeline.normalize.responses.items import Item
 from pipeline.normalize.responses.scribe import Scribe
-from pipeline.normalize.responses.shape import defect, index_of, word_of
 from pipeline.normalize.responses.tables import PROGRESS
 from pipeline.normalize.responses.texts import finish_texts, on_unknown, repeated
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from pipeline.events import BlockFinal, Event, Status, TextDelta, Track, Wire
 from pipeline.limits import Limits
+from pipeline.normalize.defects import Defect
 from pipeline.normalize.responses.items import Item, Items, Slot
-from pipeline.normalize.responses.shape import Defect
 from pipeline.normalize.stamp import Stamp
 
 

@@ -4,11 +4,9 @@ whether a defect matters is the validator's to say.
 
 from typing import Any
 
-from pipeline.errors import shorten
+from pipeline.normalize.defects import Defect, defect, index_of, word_of
 from pipeline.normalize.responses.tables import REQUIRED
 
-Defect = dict[str, str]
-MAX_INDEX = 2**32 - 1
 _FORMS = {
     "object": "an object",
     "id": "a non-empty string",
@@ -16,21 +14,6 @@ _FORMS = {
     "string": "a string",
     "index": "an unsigned 32-bit integer",
 }
-
-
-def defect(code: str, path: str, expected: str, found: object) -> Defect:
-    """Describe one defect; `found` is shortened."""
-    return {"code": code, "path": path, "expected": expected, "found": shorten(found)}
-
-
-def index_of(value: object) -> int | None:
-    """Read an index: a natural number of 32 bits, or None for whatever else stands there."""
-    return value if type(value) is int and 0 <= value <= MAX_INDEX else None
-
-
-def word_of(value: object) -> str:
-    """Read a string: anything else is the empty one."""
-    return value if isinstance(value, str) else ""
 
 
 def shape_defects(kind: str, frame: dict[str, Any]) -> list[Defect]:

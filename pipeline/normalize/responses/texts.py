@@ -3,10 +3,10 @@
 from typing import Any
 
 from pipeline.events import TextDelta, Track, Wire
+from pipeline.normalize.defects import defect, index_of, word_of
 from pipeline.normalize.responses.calls import announce, take_input
 from pipeline.normalize.responses.items import Item
 from pipeline.normalize.responses.scribe import Scribe
-from pipeline.normalize.responses.shape import defect, index_of, word_of
 from pipeline.normalize.responses.tables import (
     DELTAS,
     DONES,

@@ -1,0 +1,121 @@
+"""A body of server-sent events to pieces: JSON frames, noise, the sentinel, or one JSON body in place of a stream.
+
+Shared by the wires whose frames are JSON objects. Nothing is raised: what cannot be read is a piece of its own, and what
+only a lenient reader takes (bad UTF-8, half a surrogate pair, NaN) comes with its defect.
+"""
+
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+from pipeline.limits import Limits
+from pipeline.normalize.defects import Defect, defect
+from pipeline.normalize.leniency import is_too_deep, read_object
+from pipeline.normalize.sse import BOM, DONE, SseEvent, SseSplitter
+
+HEAD_BYTES = 256  # of white space before the first byte that says what the body is
+
+
+class Form(Enum):
+    """What a piece is."""
+
+    FRAME = "frame"  # a JSON object
+    NOISE = "noise"  # data that is no JSON object, or none at all
+    DONE = "done"  # `[DONE]`
+    BODY = "body"  # the whole body was one JSON value, and not a stream
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """One piece of a body; `value` is its JSON, `name` the event's type where the stream named one."""
+
+    form: Form
+    data: bytes
+    name: str = ""
+    value: Any = None
+    why: Defect | None = None
+
+
+class Intake:
+    """Holds one body between two reads. `exceeded` names the bound that was exceeded; then nothing more is taken."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._splitter = SseSplitter(limits)
+        self._decoder = msgspec.json.Decoder()
+        self._head = b""
+        self._body: list[bytes] | None = None
+        self._body_bytes = 0
+        self._body_exceeded = False
+        self._sniffed = False
+
+    @property
+    def exceeded(self) -> str | None:
+        """The bound that the body exceeded."""
+        return "json_body_bytes" if self._body_exceeded else self._splitter.exceeded
+
+    @property
+    def leftover(self) -> bytes:
+        """The lines of unknown fields: some servers write an error there."""
+        return b"\n".join(self._splitter.leftover)
+
+    def feed(self, data: bytes) -> list[Piece]:
+        """Take bytes; give the pieces that they complete."""
+        if not self._sniffed:
+            data = self._sniff(data)
+        if self._body is not None:
+            self._collect(data)
+            return []
+        return self._pieces(self._splitter.feed(data))
+
+    def close(self) -> list[Piece]:
+        """The body has ended: give what it held back."""
+        if self._body is not None:
+            return self._whole(b"".join(self._body))
+        head = self._pieces(self._splitter.feed(self._head)) if not self._sniffed and self._head else []
+        return head + self._pieces(self._splitter.close())
+
+    def _sniff(self, data: bytes) -> bytes:
+        """Look at the first byte that is not white space: a JSON value is a body of its own, anything else a stream."""
+        self._head += data
+        begun = self._head.removeprefix(BOM).lstrip()
+        if (not begun and len(self._head) < HEAD_BYTES) or BOM.startswith(self._head):
+            return b""
+        self._sniffed = True
+        data, self._head = self._head, b""
+        if begun[:1] in {b"{", b"["}:
+            self._body = []
+        return data
+
+    def _collect(self, data: bytes) -> None:
+        if self._body is None or self._body_exceeded:
+            return
+        self._body.append(data)
+        self._body_bytes += len(data)
+        if self._body_bytes > self._limits.json_body_bytes:
+            self._body.clear()
+            self._body_exceeded = True
+
+    def _whole(self, body: bytes) -> list[Piece]:
+        """Read the body that was held: JSON, or a stream after all."""
+        self._body = None
+        if self._body_exceeded:
+            return []
+        why = defect("not_a_stream", "$", "server-sent events", body)
+        try:
+            value = self._decoder.decode(body.removeprefix(BOM))
+        except (msgspec.DecodeError, RecursionError):
+            return self._pieces(self._splitter.feed(body)) + self._pieces(self._splitter.close())
+        if is_too_deep(body, value, self._limits.json_depth):
+            return [Piece(Form.NOISE, body, why=why)]
+        return [Piece(Form.BODY, body, value=value, why=why)]
+
+    def _pieces(self, events: list[SseEvent]) -> list[Piece]:
+        return [self._piece(event) for event in events]
+
+    def _piece(self, event: SseEvent) -> Piece:
+        data = event.data
+        if data.strip() == DONE:
+            return Piece(Form.DONE, data, event.event)
+        frame, why = read_object(data, self._limits.json_depth)
+        return Piece(Form.NOISE if frame is None else Form.FRAME, data, event.event, frame, why)
