@@ -67,7 +67,7 @@ async def settled(ledger: Ledger, turn: str) -> tuple[TurnRecord, list[PartRecor
 
 def _owes_nothing(record: TurnRecord, parts: list[PartRecord]) -> bool:
     is_planned = record.state.is_terminal and record.planned == record.blocks_next
-    return is_planned and all(part.settled_at for part in parts)
+    return is_planned and record.open_parts == 0 and all(part.settled_at for part in parts)
 
 
 async def judge(
