@@ -297,7 +297,9 @@ def test_nothing_is_due_before_its_time(bench: Bench) -> None:
     bench.raised()
     turn = bench.submit()
     assert bench.run(turns.due_deadlines(bench.keys, bench.partition)) == []
+    bench.client.zadd(bench.keys.deadlines(bench.partition), {turn: 1})
     assert due(bench, turn) is None
+    assert bench.run(turns.due_deadlines(bench.keys, bench.partition)) == [], "put off"
     assert deadline(bench, turn) == bench.record(turn).submitted_at + 60_000
 
 
