@@ -98,18 +98,19 @@ class Turn:
         """
         if self._finished:
             raise MisuseError(f"turn {self.turn} was finished; no event may follow")
-        if self.status != "running" and not self._strict:
+        if self._strict:
+            self._validator.check(event)
+        if self.status != "running":
             return Output()
-        if self._validator.admit(event) and self.status == "running":
-            try:
-                self._table[type(event)](event)
-            except LimitExceeded as exceeded:
-                self._fail(event, exceeded.name, str(exceeded))
-            except Exception as fault:
-                # A form of upstream data that no rule foresaw ends this turn and no other: the fold worker goes on.
-                if self._strict:
-                    raise WireError(_unforeseen(fault, self.turn, event.seq)) from fault
-                self._fail(event, "unreadable_event", f"event {event.seq} could not be read: {type(fault).__name__}")
+        try:
+            self._table[type(event)](event)
+        except LimitExceeded as exceeded:
+            self._fail(event, exceeded.name, str(exceeded))
+        except Exception as fault:
+            # A form of upstream data that no rule foresaw ends this turn and no other: the fold worker goes on.
+            if self._strict:
+                raise WireError(_unforeseen(fault, self.turn, event.seq)) from fault
+            self._fail(event, "unreadable_event", f"event {event.seq} could not be read: {type(fault).__name__}")
         blocks, self._blocks = self._blocks, []
         return Output(self._relay.take(), blocks)
 
@@ -211,7 +212,7 @@ class Turn:
         text = item.get(member) if member is not None else None
         if isinstance(text, str) and text and not slot.input_told:
             streamed = bool(slot.input)
-            if not streamed and wire is None and not slot.public.get(member or ""):
+            if not streamed and "type" not in (wire or {}) and not slot.public.get(member or ""):
                 self._show_input(slot, text)
                 streamed = True
             if streamed:

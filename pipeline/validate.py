@@ -105,18 +105,14 @@ class Validator:
         self._ids: set[str] = set()
         self._seq: int | None = None
 
-    def admit(self, event: Event) -> bool:
-        """Whether the event counts. Strict: raises WireError at a breach. Lenient: only what follows the end is left out."""
+    def check(self, event: Event) -> None:
+        """Strict: raise WireError at a breach. Lenient: everything may come, in any order, until the turn has ended."""
         if not self._strict:
-            if self._stage is _Stage.ENDED:
-                return False
-            if isinstance(event, TERMINALS):
-                self._stage = _Stage.ENDED
-            return True
+            return
         self._seq = event.seq
         if isinstance(event, TurnStarted):
             self._responses = event.wire in {"responses", "canonical"}
-            return True
+            return
         wire = event.wire or {}
         if isinstance(event, Status) and event.name == "malformed":
             self._refuse("malformed_frame", "$", "a JSON object", wire.get("data", event.detail))
@@ -126,7 +122,6 @@ class Validator:
             self._responses_rules(event, wire)
         elif isinstance(event, TERMINALS):
             self._stage = _Stage.ENDED
-        return True
 
     # -- the rules of the Responses wire
 
@@ -134,7 +129,7 @@ class Validator:
         kind = wire.get("type")
         if isinstance(event, TurnFailed) and (kind is None or kind == "error"):
             if event.error.code == "upstream_truncated" or kind == "error":
-                self._refuse("no_terminal", "$", "a terminal event", kind or event.error.code)
+                self._refuse("terminal_missing", "$", "a terminal event", kind or event.error.code)
             self._stage = _Stage.ENDED
             return
         if not isinstance(kind, str):
@@ -153,7 +148,7 @@ class Validator:
             self._added(event, wire)
         elif kind == "response.output_item.done":
             self._done(event, wire)
-        elif (item := getattr(event, "item", None)) is not None:
+        elif (item := getattr(event, "item", None)) is not None and getattr(event, "name", None) != "unknown":
             self._item_event(item, kind, wire)
 
     def _lifecycle(self, kind: str, wire: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ does not name is opaque: it passes whole. Adding a kind touches this file alone.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pipeline.fold.slots import Json, Part, Slot
+from pipeline.fold.slots import OTHER_PART, Json, Part, Slot
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,15 @@ class Kind:
     input: str | None = None
     call: bool = False  # whether a call id belongs to its identity
     deltas: str | None = None  # the stem of its input's events
+
+
+_TEXT_MEMBERS = {
+    "output_text": "text",
+    "text": "text",
+    "refusal": "refusal",
+    "summary_text": "text",
+    "reasoning_text": "text",
+}
 
 
 def content_of(part: Part) -> Json:
@@ -43,29 +52,36 @@ def content_of(part: Part) -> Json:
     return part.raw if part.raw.get(member) or not text else {**part.raw, member: text}
 
 
+def _word(value: object) -> str:
+    """A string as it is; anything else is the empty one."""
+    return value if isinstance(value, str) else ""
+
+
 def _message_added(_slot: Slot, item: Json) -> Json:
     """A message begins empty: what its start already holds is streamed like the rest."""
     return {**(item or {"type": "message", "status": "in_progress", "role": "assistant"}), "content": []}
 
 
 def _message_done(slot: Slot, item: Json) -> Json:
-    """The finished message, with streamed text put back where it is empty or missing."""
-    streamed = slot.texts("text", "refusal")
-    given = item.get("content")
-    content = list(given) if isinstance(given, list) else []
-    for part in streamed:
-        if part.index >= len(content):
-            if part.text:
-                content.append(content_of(part))
-        elif isinstance(shown := content[part.index], dict):
-            member = "refusal" if part.track == "refusal" else "text"
-            if (
-                shown.get(member) in {"", None}
-                and part.text
-                and shown.get("type") in {"output_text", "text", "refusal"}
-            ):
-                content[part.index] = {**shown, member: part.text}
-    return {**item, "content": content}
+    """The finished message, with streamed text put back where it is empty, missing or unreadable."""
+    return {**item, "content": _mended(item.get("content"), slot.texts("text", "refusal"))}
+
+
+def _mended(given: object, parts: list[Part]) -> list[Json]:
+    """The parts that a finished item lists, with what was streamed in place of those that say nothing."""
+    streamed = {part.index: part for part in parts}
+    listed: list[Json] = []
+    for position, shown in enumerate(given if isinstance(given, list) else []):
+        part = streamed.get(position)
+        if not isinstance(shown, dict) or not isinstance(kind := shown.get("type"), str):
+            if part is not None:
+                listed.append(content_of(part))
+            continue
+        member = _TEXT_MEMBERS.get(kind)
+        if member is not None and not _word(shown.get(member)):
+            shown = {**shown, member: part.text if part is not None else ""}  # noqa: PLW2901
+        listed.append(shown)
+    return listed + [content_of(part) for index, part in streamed.items() if index >= len(listed) and part.text]
 
 
 def _message_end(slot: Slot, status: str) -> Json:
@@ -83,8 +99,9 @@ def _reasoning_done(slot: Slot, item: Json) -> Json:
     """The finished reasoning, with what was streamed where it has nothing."""
     merged = {"summary": [], **item}
     for member, track in (("summary", "summary"), ("content", "reasoning")):
-        if not merged.get(member) and (parts := [part for part in slot.texts(track) if part.text]):
-            merged[member] = [content_of(part) for part in parts]
+        listed = _mended(merged.get(member), slot.texts(track))
+        if listed or member in merged:
+            merged[member] = listed if isinstance(merged.get(member), list) or listed else merged[member]
     return merged
 
 
@@ -98,8 +115,8 @@ def _function_added(slot: Slot, item: Json) -> Json:
     """A call begins with what is known of it."""
     return {
         **(item if "type" in item else {"type": slot.kind, "status": "in_progress", **item}),
-        "name": item.get("name") or slot.name or "",
-        "arguments": item.get("arguments") or "",
+        "name": _word(item.get("name")) or slot.name or "",
+        "arguments": _word(item.get("arguments")),
     }
 
 
@@ -108,9 +125,9 @@ def _function_done(slot: Slot, item: Json) -> Json:
     merged = dict(item)
     for member in ("name", "namespace"):
         known = slot.public.get(member)
-        if known and not merged.get(member):
+        if known and not _word(merged.get(member)):
             merged[member] = known
-    if not merged.get("arguments"):
+    if not _word(merged.get("arguments")):
         merged["arguments"] = slot.input or slot.public.get("arguments") or ""
     return merged
 
@@ -145,7 +162,7 @@ def _opaque(name: str, prefix: str, *, stem: str | None = None, member: str | No
     return Kind(
         name,
         prefix,
-        frozenset({"text", "reasoning", "summary", "refusal", "tool_input"}) if stem is None else _INPUT,
+        frozenset({"reasoning", "summary", "tool_input"}) if stem is None else _INPUT,
         _opaque_added,
         _opaque_done,
         _opaque_end,
@@ -187,6 +204,11 @@ _TRACK_KINDS = {"text": "message", "refusal": "message", "reasoning": "reasoning
 def kind_of(name: str) -> Kind:
     """The table's row of a kind; any other kind is opaque."""
     return KINDS.get(name, _OTHER)
+
+
+def takes(name: str, track: str) -> bool:
+    """Whether an item of this kind has such a text or part."""
+    return track in kind_of(name).tracks or (name == "message" and track.startswith(OTHER_PART))
 
 
 def kind_of_track(track: str) -> str:

@@ -3,8 +3,8 @@
 from typing import Any
 
 from pipeline.events import BlockFinal, Status, TextDelta, ToolFinished, ToolStarted
-from pipeline.fold.kinds import Kind, kind_of, kind_of_tool, kind_of_track
-from pipeline.fold.slots import Json, Part, Phase, Slot, SlotMap
+from pipeline.fold.kinds import KINDS, Kind, kind_of, kind_of_tool, kind_of_track, takes
+from pipeline.fold.slots import OTHER_PART, Json, Part, Phase, Slot, SlotMap
 from pipeline.limits import Limits
 
 _PART_TRACKS = {
@@ -21,6 +21,7 @@ class Fold:
 
     def __init__(self, turn: str, limits: Limits) -> None:
         self.slots = SlotMap(turn, limits)
+        self._guests: dict[int, Slot] = {}
 
     def delta(self, event: TextDelta) -> Part | None:
         """Add a delta to its text. Late ones, and those of another kind of item, are ignored."""
@@ -65,6 +66,8 @@ class Fold:
             slot.name = tool.name
         slot.added = item
         slot.phase = Phase.ACTIVE
+        if item and "type" not in (event.wire or {}):  # read from the item's end
+            item = _start_of(slot, item)
         self.place(slot, item, tool.call_id if tool is not None else None)
         return slot
 
@@ -78,7 +81,7 @@ class Fold:
             item = {**item, "call_id": self.slots.bind_call(slot, item.get("call_id") or call_id)}
         elif isinstance(item.get("call_id"), str):
             slot.call_id = item["call_id"]
-        slot.public = {**kind.from_added(slot, item), "id": slot.id}
+        slot.public = {**kind.from_added(slot, item), "id": slot.id, "type": slot.kind}
 
     def finished(self, event: Status | ToolFinished) -> tuple[Slot, Json] | None:
         """End an item with the upstream's finished one, or with what was streamed; a repeated end is ignored."""
@@ -92,11 +95,13 @@ class Fold:
                 return None
             slot = slot or self.slots.open(event.item, kind)
             slot.kind = kind
-        if slot.phase is Phase.DONE or (kind is not None and kind != slot.kind):
+        if slot.phase is Phase.DONE or (isinstance(kind, str) and kind != slot.kind):
             return None
         self.place(slot, _start_of(slot, item), item.get("call_id"))
         row = kind_of(slot.kind)
         if isinstance(event, ToolFinished):
+            if not item and row.input is not None and event.input:
+                item = {**slot.public, "status": _end_status(event)}
             item = _with_input(row, item, event)
         made = row.apply_done(slot, item) if item else row.finalize(slot, _end_status(event))
         return slot, self._close(slot, made)
@@ -112,8 +117,10 @@ class Fold:
     def part_finished(self, event: Status) -> Part | None:
         """A part of an item ends; its own form is kept."""
         part = self._event_part(event)
-        if part is not None and part.raw is None and isinstance(raw := (event.wire or {}).get("part"), dict):
-            part.raw = raw
+        raw = (event.wire or {}).get("part")
+        if part is not None and part.raw is None and isinstance(raw, dict):
+            known = str(raw.get("type")) in _PART_TRACKS
+            part.raw = raw if known or part.track.startswith(OTHER_PART) else None
         return part
 
     def annotated(self, event: Status) -> Part | None:
@@ -139,18 +146,31 @@ class Fold:
         elif slot.phase is Phase.DONE:
             return None
         track = "summary" if summary else _PART_TRACKS.get(str(kind), "")
-        if not track:
+        if not track and slot.kind == "message" and isinstance(kind, str) and kind:
+            told = next((known for known in ("text", "refusal") if (known, event.content or 0) in slot.parts), None)
+            track = told or OTHER_PART + kind  # a part that nobody knows has a place of its own, and no text
+        elif not track:
             track = "reasoning" if slot.kind == "reasoning" else "text"
         return self._part(slot, event, track)
 
     def _part(self, slot: Slot, event: TextDelta | BlockFinal | Status, track: str) -> Part | None:
-        """Find or make a text of a slot, if its kind streams such text; an item first seen here gets its place."""
+        """Find or make a text of a slot, if its kind streams such text; an item first seen here gets its place.
+
+        A message's text on an item of a kind that nobody knows is kept in a message of its own: readers of the public
+        stream look for it nowhere else.
+        """
         content = event.content or 0
-        if (track, content) not in slot.parts and slot.kind and track not in kind_of(slot.kind).tracks:
-            return None
+        if (track, content) not in slot.parts and slot.kind and not takes(slot.kind, track):
+            if slot.kind in KINDS or kind_of_track(track) != "message":
+                return None
+            slot = self._guests.get(slot.item) or self._guest(slot.item)
         if slot.index < 0 and slot.kind:
             self.place(slot, {}, hint=(event.wire or {}).get("item_id"))
         return self.slots.part(slot, track, content)
+
+    def _guest(self, item: int) -> Slot:
+        guest = self._guests[item] = Slot(item, "message")
+        return guest
 
     def _close(self, slot: Slot, item: Json) -> Json:
         """Make the item final, under the identity that its start was shown with."""
@@ -191,9 +211,10 @@ def _start_of(slot: Slot, item: Json) -> Json:
 
 def _with_input(row: Kind, item: Json, event: ToolFinished) -> Json:
     """The finished call with its authoritative input, where the item itself lacks it."""
-    if row.deltas is None or row.input is None or not event.input or (item and item.get(row.input)):
+    if row.deltas is None or row.input is None or not event.input or not item:
         return item
-    return {**item, row.input: event.input} if item else item
+    given = item.get(row.input)
+    return item if isinstance(given, str) and given else {**item, row.input: event.input}
 
 
 def _end_status(event: Status | ToolFinished) -> str:

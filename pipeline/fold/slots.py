@@ -16,6 +16,7 @@ from pipeline.limits import Limits
 
 Json = dict[str, Any]
 SUMMARY = "summary"
+OTHER_PART = "part:"  # the track of a message's part that holds no text we know
 
 
 class Phase(Enum):

@@ -6,7 +6,7 @@ from pipeline.project.profile import Part, Profile
 
 def project(block: Block, profile: Profile) -> list[Part]:  # noqa: ARG001 - a console shows every target alike
     """Show the block's body and its note; the separator is kept, so that the texts joined read as the answer."""
-    if block.markers.get("suppressed"):
+    if block.markers.get("suppressed") or not (block.text.strip() or block.markers.get("note")):
         return []
     note = block.markers.get("note")
     body = block.body + (f"\n[{note}]" if note else "")

@@ -14,7 +14,7 @@ _ENCODER = msgspec.json.Encoder(order="sorted")
 
 def project(block: Block, profile: Profile) -> list[Part]:
     """Make the JSON body of the block; deterministic, since its hash is compared at every send."""
-    if block.markers.get("suppressed"):
+    if block.markers.get("suppressed") or not (block.text.strip() or block.markers.get("note")):
         return []
     body = {
         "type": "block.created",

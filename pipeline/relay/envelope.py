@@ -51,7 +51,7 @@ class Envelope:
             if self.upstream_id is None and isinstance(given.get("id"), str) and given["id"]:
                 self.upstream_id = given["id"]
             self._base = given = self._owned(given)
-            if given.get("output"):
+            if given.get("output") is not None:
                 given["output"] = []
         else:
             given = dict(self._base)
@@ -76,7 +76,7 @@ class Envelope:
         if self.upstream_id is None and isinstance(given, dict) and isinstance(given.get("id"), str) and given["id"]:
             self.upstream_id = given["id"]
         response["output"] = output
-        if event.usage is not None or "usage" not in response:
+        if event.usage is not None or not isinstance(given, dict):
             response["usage"] = event.usage
         if isinstance(event, TurnFailed):
             status = "failed"

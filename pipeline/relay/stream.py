@@ -12,8 +12,8 @@ are missing are made here, so that what a client reads is always whole:
 from typing import Any
 
 from pipeline.events import BlockFinal, Status, TextDelta, TurnFailed, TurnStarted
-from pipeline.fold.kinds import content_of
-from pipeline.fold.slots import SUMMARY, Json, Part, Slot
+from pipeline.fold.kinds import KINDS, content_of
+from pipeline.fold.slots import SUMMARY, Json, Part, Phase, Slot
 from pipeline.output import Frame
 from pipeline.relay.envelope import Envelope, Terminal
 from pipeline.relay.funnel import Funnel
@@ -42,6 +42,29 @@ _FAMILIES = {
     "refusal": "response.content_part",
     "summary": "response.reasoning_summary_part",
 }
+_PART_STEMS = ("content_part", "reasoning_part", "reasoning_summary_part")
+_INPUT_STEMS = tuple(kind.deltas for kind in KINDS.values() if kind.deltas is not None)
+# What carries the structure of the stream has a method of its own here; where one of these reaches `other`, its form is
+# broken, and a client could not read it.
+_STRUCTURE = frozenset(
+    {
+        "error",
+        "response.created",
+        "response.queued",
+        "response.in_progress",
+        "response.completed",
+        "response.incomplete",
+        "response.failed",
+        "response.cancelled",
+        "response.done",
+        "response.output_item.added",
+        "response.output_item.done",
+        *_DELTAS.values(),
+        *(kind for kind, _ in _DONES.values()),
+        *(f"response.{part}.{end}" for part in _PART_STEMS for end in ("added", "done")),
+        *(f"response.{stem}.{end}" for stem in _INPUT_STEMS for end in ("delta", "done")),
+    }
+)
 _ANNOTATION = "response.output_text.annotation.added"
 Draft = tuple[str, dict[str, Any]]
 
@@ -111,8 +134,14 @@ class Relay:
         """Any other event of the upstream, with its names mended."""
         wire = event.wire
         kind = wire.get("type") if wire is not None else None
-        if wire is None or not isinstance(kind, str) or kind == "error":
+        if wire is None or not isinstance(kind, str) or not kind or kind in _STRUCTURE:
             return
+        if event.item is not None and event.name != "unknown" and (slot is None or slot.phase is not Phase.ACTIVE):
+            return  # progress of an item that is not there, or not any more
+        if event.item is None and _is_progress(kind):
+            return
+        if event.item is None and "output_index" in wire:
+            wire = {name: value for name, value in wire.items() if name != "output_index"}  # it names no item of ours
         self.in_progress(None)
         restored: dict[str, Any] = {}
         if event.item is not None:
@@ -122,7 +151,7 @@ class Relay:
                 if not slot.announced:
                     self.announce(slot)
                 restored["output_index"] = slot.index
-                if "item_id" in wire:
+                if "item_id" in wire or _is_progress(kind):
                     restored["item_id"] = slot.id
         if event.content is not None:
             summary = kind.startswith("response.reasoning_summary")
@@ -146,7 +175,7 @@ class Relay:
     def finished(self, slot: Slot, item: Json, wire: Json | None = None) -> None:
         """The end of an item, behind the ends of its parts."""
         self.announce(slot)
-        for part in slot.texts("text", "refusal", "reasoning", "summary"):
+        for part in sorted(slot.parts.values(), key=lambda part: part.index):
             self._close(part)
         self._funnel.emit_upstream(
             _own(wire), {"type": "response.output_item.done", "output_index": slot.index, "item": item}
@@ -167,8 +196,6 @@ class Relay:
             "delta": event.text,
         }
         if wire is not None and "type" in wire:
-            if part.track == "text" and "logprobs" not in wire:
-                restored["logprobs"] = []
             self._funnel.emit_upstream(wire, restored)
             return
         members: dict[str, Any] = {"type": _DELTAS[part.track], **restored}
@@ -213,9 +240,14 @@ class Relay:
         if wire is not None:
             part.family = str(wire["type"]).removesuffix(".added")
             shown = wire["part"]
+            empty = _EMPTY_PARTS.get(part.track)
+            if empty is not None and any(
+                not isinstance(shown.get(name), type(empty[name])) for name in ("type", _DONES[part.track][1])
+            ):
+                shown = {**shown, **empty}
         elif (family := family or _FAMILIES.get(part.track)) is not None:
             part.family = family
-            shown = dict(_EMPTY_PARTS[part.track])
+            shown = dict(_EMPTY_PARTS.get(part.track) or part.raw or {})
         else:
             return
         self._part_event(part, ".added", shown, wire)
@@ -227,7 +259,7 @@ class Relay:
         part.told = True
         kind, member = _DONES[part.track]
         restored: dict[str, Any] = {**self._place(part), member: text}
-        if part.track == "text" and "logprobs" not in (wire or {}):
+        if part.track == "text" and not _own(wire):
             restored["logprobs"] = []
         self._funnel.emit_upstream(_own(wire), {**restored, "type": _own(wire).get("type", kind)})
 
@@ -239,8 +271,7 @@ class Relay:
             self._tell(part, part.text)
         part.closed = True
         if part.family is not None:
-            raw = (wire or {}).get("part")
-            self._part_event(part, ".done", raw if isinstance(raw, dict) else content_of(part), wire)
+            self._part_event(part, ".done", content_of(part), wire)
 
     def _part_event(self, part: Part, suffix: str, shown: Json, wire: Json | None) -> None:
         self._funnel.emit_upstream(_own(wire), {"type": f"{part.family}{suffix}", **self._place(part), "part": shown})
@@ -273,3 +304,9 @@ def _type_of(wire: Json | None) -> dict[str, str]:
     """The upstream's own type, where it has one."""
     kind = _own(wire).get("type")
     return {} if kind is None else {"type": kind}
+
+
+def _is_progress(kind: str) -> bool:
+    """Whether a type tells of a server tool's progress, which is nothing without its item."""
+    stem = kind.split(".")[1:2]
+    return bool(stem) and stem[0].endswith(("_call", "_list_tools"))
