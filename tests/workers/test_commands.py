@@ -1,0 +1,149 @@
+"""Commands that need a server and no fleet; what they say when there is none, or when the configuration is wrong."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from typer.testing import CliRunner, Result
+
+from tests.support.servers import Server
+from workers.cli import ROLES, run_role
+from workers.commands.index import build
+from workers.commands.session import embedded_port
+from workers.commands.settings import without_password
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in [name for name in os.environ if name.startswith("FOLDLINE_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def server(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("FOLDLINE_REDIS_URL", redis_url)
+    return redis_url
+
+
+def run(*arguments: str, code: int = 0) -> Result:
+    result = CliRunner().invoke(build(run_role, ROLES), list(arguments))
+    assert result.exit_code == code, (result.output, result.exception)
+    return result
+
+
+def run_json(*arguments: str, code: int = 0) -> Any:
+    return json.loads(run(*arguments, "--json", code=code).stdout)
+
+
+def test_a_key_is_shown_once_and_only_its_hash_is_kept(server: str) -> None:
+    made = run_json("keys", "add", "team", "--name", "laptop")
+    listed = run_json("keys", "list")
+    assert [(row["id"], row["tenant"], row["name"]) for row in listed] == [(made["id"], "team", "laptop")]
+    with redis.Redis.from_url(server, decode_responses=True) as client:
+        kept = client.hgetall("fl:keys")
+    assert made["key"] not in json.dumps(kept)
+    assert made["key"].startswith("fk-")
+
+
+def test_a_key_goes_to_stdout_alone_so_that_it_can_be_piped(server: str) -> None:
+    result = run("keys", "add", "team")
+    assert result.stdout.strip().startswith("fk-")
+    assert "shown this once" in result.stderr
+
+
+def test_a_revoked_key_is_gone(server: str) -> None:
+    made = run_json("keys", "add", "team")
+    assert run_json("keys", "revoke", made["id"]) == {"id": made["id"], "revoked": True}
+    assert "no keys" in run("keys", "list").stdout
+    assert "no key starts with" in run("keys", "revoke", made["id"], code=1).stderr
+
+
+def test_revoking_what_is_not_unique_revokes_nothing(server: str) -> None:
+    run("keys", "add", "one")
+    run("keys", "add", "two")
+    assert run("keys", "revoke", "", code=1).stderr
+    assert len(run_json("keys", "list")) == 2
+
+
+def test_a_tenant_that_cannot_be_named_so_is_refused(server: str) -> None:
+    assert "tenant" in run("keys", "add", "Not A Tenant", code=1).stderr
+
+
+def test_an_empty_server_has_no_turns_and_no_deliveries(server: str) -> None:
+    assert run_json("turns") == []
+    assert run("turns").stdout == "no turns\n"
+    assert run_json("ledger") == []
+
+
+def test_the_doctor_judges_an_unused_server_and_writes_nothing_to_it(server: str) -> None:
+    told = run_json("doctor", code=1)
+    wrong = {finding["check"] for finding in told["findings"] if finding["level"] == "error"}
+    assert wrong == {"persistence"}
+    with redis.Redis.from_url(server) as client:
+        assert client.dbsize() == 0
+
+
+def test_the_doctor_refuses_data_of_another_number_of_partitions(server: str) -> None:
+    with redis.Redis.from_url(server) as client:
+        client.hset("fl:meta", mapping={"schema": "1", "partitions": "8"})
+    told = run_json("doctor", code=1)
+    assert any("number of partitions" in finding["found"] for finding in told["findings"])
+
+
+def test_the_doctor_works_without_the_right_to_ask_for_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Server(aof=True) as limited:
+        with limited.client() as client:
+            client.execute_command("ACL", "SETUSER", "some", "on", ">word", "~*", "&*", "+@all", "-config")
+        monkeypatch.setenv("FOLDLINE_REDIS_URL", f"redis://some:word@127.0.0.1:{limited.port}/0")
+        told = run_json("doctor")
+    (persistence,) = [finding for finding in told["findings"] if finding["check"] == "persistence"]
+    assert "may not be asked" in persistence["found"]
+
+
+def test_the_doctor_finds_a_server_that_evicts(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Server("--maxmemory-policy", "allkeys-lru", aof=True) as evicting:
+        monkeypatch.setenv("FOLDLINE_REDIS_URL", evicting.url)
+        told = run_json("doctor", code=1)
+    assert {one["check"] for one in told["findings"] if one["level"] == "error"} == {"eviction"}
+
+
+def test_a_server_that_does_not_answer_is_an_error_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOLDLINE_REDIS_URL", "redis://127.0.0.1:1/0")
+    assert "does not answer" in run("doctor", code=1).stdout
+    assert "Unavailable" in run("turns", code=1).stderr
+    assert "127.0.0.1:1" in run("turns", code=1).stderr
+
+
+def test_an_unknown_key_of_the_configuration_ends_every_command_with_its_own_code(folder: Path) -> None:
+    (folder / "foldline.toml").write_text("[fold]\nlaese_ms = 1\n", encoding="utf-8")
+    for command in (["config"], ["turns"], ["doctor"], ["up"]):
+        assert "laese_ms" in run(*command, code=78).stderr
+
+
+def test_a_broken_inequality_is_told_by_the_doctor_before_it_asks_a_server(folder: Path) -> None:
+    (folder / "foldline.toml").write_text("[fold]\nlease_ms = 1000\n", encoding="utf-8")
+    assert "a third of fold.lease_ms" in run("doctor", code=78).stderr
+
+
+def test_a_password_is_not_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOLDLINE_REDIS_URL", "redis://user:secret@127.0.0.1:1/0")
+    assert "secret" not in run("config").stdout
+    assert "secret" not in run("doctor", code=1).output
+    assert without_password("redis://host/0") == "redis://host/0"
+
+
+def test_an_embedded_server_that_is_gone_is_not_used(folder: Path) -> None:
+    assert embedded_port() is None
+    (folder / ".foldline").mkdir()
+    (folder / ".foldline" / "server.port").write_text("1")
+    assert embedded_port() is None
+
+
+def test_an_unknown_role_in_a_procfile_is_refused(folder: Path) -> None:
+    (folder / "Procfile").write_text("nonsense\n", encoding="utf-8")
+    assert "expected `name: command`" in run("up", "--procfile", "Procfile", code=78).stderr
