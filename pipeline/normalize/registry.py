@@ -4,7 +4,9 @@ from typing import Protocol
 
 from pipeline.events import Event
 from pipeline.limits import Limits
+from pipeline.normalize.acp import AcpAdapter
 from pipeline.normalize.canonical import CanonicalAdapter
+from pipeline.normalize.gemini import GeminiAdapter
 from pipeline.normalize.responses import ResponsesAdapter
 from pipeline.normalize.stamp import Stamp
 
@@ -31,6 +33,8 @@ class Adapter(Protocol):
 
 
 WIRES: dict[str, type[Adapter]] = {
+    "acp": AcpAdapter,
     "canonical": CanonicalAdapter,
+    "gemini": GeminiAdapter,
     "responses": ResponsesAdapter,
 }
