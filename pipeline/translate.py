@@ -2,28 +2,15 @@
 
 Runs after the fold, because it reads what the fold produced. A delta passes the event's own delta, verbatim; the
 authoritative input is told once, at the end; nothing is ever compared with what was sent before, so the cost is linear in the
-number of deltas. Every call is the client's own for now and passes as the function call that it is: the routing of the turn
-names the others, and theirs is a row here.
+number of deltas. Every call is the client's own for now, and passes as the call that it is.
 """
 
-from enum import Enum
 from typing import Any
 
 from pipeline.fold.kinds import kind_of
 from pipeline.fold.slots import Part, Slot
 
 Draft = tuple[str, dict[str, Any]]
-
-
-class Route(Enum):
-    """Who runs a call."""
-
-    CLIENT = "client"
-
-
-def route_of(slot: Slot, tools: dict[str, str]) -> Route:  # noqa: ARG001 - one route until gateway tools are run
-    """Who runs this call, by the model-visible name and the turn's frozen routing."""
-    return Route.CLIENT
 
 
 def input_delta(part: Part, text: str) -> Draft | None:

@@ -120,6 +120,7 @@ class SlotMap:
     def __init__(self, turn: str, limits: Limits) -> None:
         self._turn = turn
         self._limits = limits
+        self._chars = 0
         self._slots: dict[int, Slot] = {}
         self._placed: list[Slot] = []
         self._ids: set[str] = set()
@@ -151,8 +152,11 @@ class SlotMap:
         part.pieces.append(text)
         slot = part.slot
         slot.chars += len(text)
+        self._chars += len(text)
         if slot.chars > self._limits.item_text_chars:
             raise LimitExceeded("item_text_chars", self._limits.item_text_chars)
+        if self._chars > self._limits.turn_text_chars:
+            raise LimitExceeded("turn_text_chars", self._limits.turn_text_chars)
 
     def place(self, slot: Slot, prefix: str, wanted: object) -> None:
         """Give a slot its public index and id, once: the upstream's id where it is usable and not yet taken."""
