@@ -14,11 +14,11 @@ import os
 import shlex
 import signal
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from workers.runtime.clock import SystemClock
 from workers.runtime.parent import die_with_parent
 
 FIRST_WAIT_S = 0.25  # a killed worker is back before its lease (5 s) runs out
@@ -80,6 +80,7 @@ class Supervisor:
         self._environ = dict(os.environ if environ is None else environ)
         self._environ["PYTHONUNBUFFERED"] = "1"
         self._running: dict[str, asyncio.subprocess.Process] = {}
+        self._clock = SystemClock()
 
     def pids(self) -> dict[str, int]:
         """Return the processes that run now, by name (`fold.1`)."""
@@ -111,11 +112,11 @@ class Supervisor:
     async def _keep(self, name: str, role: Role, stop: asyncio.Event) -> None:
         wait_s = 0.0
         while not stop.is_set():
-            began = time.monotonic()
+            began = self._clock.boottime_ms()
             code = await self._run_once(name, role, stop)
             if stop.is_set():
                 return
-            wait_s = next_wait(wait_s, time.monotonic() - began)
+            wait_s = next_wait(wait_s, (self._clock.boottime_ms() - began) / 1000)
             self._sink(name, f"[{_ending(code)}; starts again in {wait_s:g} s]")
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
