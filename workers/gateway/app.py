@@ -74,7 +74,8 @@ class Gateway:
         self._listener = connect(config.redis, name="hints")
         keys = Keyspace(config.redis.prefix, config.redis.partitions)
         self.store = Store(self._client, keys)
-        self.hub = Subscriptions(self._listener, keys, self.store, config.gateway, sharded=config.redis.cluster)
+        self.sharded = config.redis.cluster
+        self.hub = Subscriptions(self._listener, keys, self.store, config.gateway, sharded=self.sharded)
         self.auth = Auth(self.store, config.gateway)
         self.host = config.gateway.host
         self.port = config.gateway.port

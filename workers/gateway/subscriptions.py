@@ -26,15 +26,21 @@ from workers.streams.hints import HintsLost, listen
 RECONNECT_S = 0.2  # between two tries of the listening connection
 
 
-class Hint(msgspec.Struct, frozen=True):
-    """What the fold says about one commit of one turn."""
+class Addressed(msgspec.Struct, frozen=True):
+    """A hint of which only the turn is read: most hints are of turns that nobody watches here."""
 
     turn: str
+
+
+class Hint(Addressed, frozen=True):
+    """What the fold says about one commit of one turn."""
+
     first: int
     n: int
     sse: str
 
 
+_addressed_decoder = msgspec.json.Decoder(Addressed)
 _hint_decoder = msgspec.json.Decoder(Hint)
 
 
@@ -137,11 +143,11 @@ class Subscriptions:
         if not self._watches:
             return
         try:
+            if (group := self._watches.get(_addressed_decoder.decode(data).turn)) is None:
+                return
             hint = _hint_decoder.decode(data)
         except msgspec.DecodeError as error:
             logs.bind().warning("hint_refused", error=str(error))
-            return
-        if (group := self._watches.get(hint.turn)) is None:
             return
         frames = split_frames(hint.first, hint.sse)
         if len(frames) != hint.n:

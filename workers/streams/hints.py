@@ -29,8 +29,11 @@ async def listen(
     client: AsyncClient, channels: list[str], *, sharded: bool, on_confirmed: Confirm, on_hint: Tell
 ) -> None:
     """Subscribe, then tell of each confirmed channel and of each message until the connection is lost; never returns."""
-    pubsub = cast("Any", client.pubsub())
+    pubsub: Any = None
     try:
+        if sharded:
+            await _learn_slots(cast("Any", client))
+        pubsub = cast("Any", client.pubsub())
         if sharded:
             for channel in channels:
                 await heeding(pubsub.ssubscribe(channel))
@@ -46,7 +49,14 @@ async def listen(
     except ExceptionGroup as errors:
         raise HintsLost("; ".join(str(error) for error in errors.exceptions)) from errors
     finally:
-        await _close(pubsub)
+        if pubsub is not None:
+            await _close(pubsub)
+
+
+async def _learn_slots(cluster: Any) -> None:
+    """Ask which node serves which slot: at first, and again after whatever ended the last listening."""
+    await heeding(cluster.initialize())
+    await heeding(cluster.nodes_manager.initialize())
 
 
 async def _read(connection: PubSub, on_confirmed: Confirm, on_hint: Tell) -> None:

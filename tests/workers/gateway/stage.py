@@ -124,7 +124,7 @@ class Stage:
                 "sse": sse,
                 "ended": state.is_terminal,
             }
-            await self.scripts.run(log.hint(self.keys, partition, json.dumps(payload)))
+            await self.scripts.run(log.hint(self.keys, partition, json.dumps(payload), sharded=self.gateway.sharded))
 
     async def add_key(self, secret: str, tenant: str) -> None:
         key = ApiKey(name=tenant, tenant=tenant, created=1)
@@ -132,10 +132,10 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(url: str, **gateway: Any) -> AsyncIterator[Stage]:
+async def stage(url: str, *, cluster: bool = False, **gateway: Any) -> AsyncIterator[Stage]:
     """Start a gateway over an empty server."""
     config = Config(
-        redis=RedisConfig(url=url),
+        redis=RedisConfig(url=url, cluster=cluster),
         gateway=GatewayConfig(**{"port": 0, "default_upstream": "main", "poll_ms": 200, **gateway}),
         upstreams=UPSTREAMS,
         targets=TARGETS,
