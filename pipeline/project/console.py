@@ -1,7 +1,7 @@
 """Blocks for a terminal: the Markdown as it is, one part a block."""
 
 from pipeline.output import Block
-from pipeline.project.profile import Part, Profile
+from pipeline.project.parts import Part, Profile
 
 
 def project(block: Block, profile: Profile) -> list[Part]:  # noqa: ARG001 - a console shows every target alike

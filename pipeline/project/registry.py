@@ -2,7 +2,7 @@
 
 from pipeline.output import Block
 from pipeline.project import console, webhook
-from pipeline.project.profile import Part, Profile, Projector
+from pipeline.project.parts import Part, Profile, Projector
 
 PROJECTORS: dict[str, Projector] = {
     "console": console.project,

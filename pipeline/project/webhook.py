@@ -7,7 +7,7 @@ holds the answer exactly as it was streamed.
 import msgspec
 
 from pipeline.output import Block
-from pipeline.project.profile import Part, Profile
+from pipeline.project.parts import Part, Profile
 
 _ENCODER = msgspec.json.Encoder(order="sorted")
 

@@ -19,7 +19,7 @@ from ledger.states import State
 from ledger.turns import read_turn
 from pipeline.events import Target
 from pipeline.output import Block
-from pipeline.project.profile import Part, Profile
+from pipeline.project.parts import Part, Profile
 from pipeline.project.registry import project
 from workers.delivery.context import Context, PartitionGoneError
 from workers.delivery.pacing import account_of

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from pipeline.output import Block
-from pipeline.project.profile import Profile
+from pipeline.project.parts import Profile
 from pipeline.project.registry import PROJECTORS, project
 
 BLOCK = Block(ordinal=2, text="a()", opener="```py\n", closer="\n```", separator="\n", markers={"note": "cut"})
