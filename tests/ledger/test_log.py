@@ -532,6 +532,8 @@ def test_a_turn_with_targets_and_no_block_expires_at_once(bench: Bench) -> None:
 def test_a_quarantined_turn_ends_for_its_producers_too(bench: Bench) -> None:
     bench.raised()
     turn, token = bench.claimed()
+    bench.run(turns.take_requests(bench.keys, bench.partition, consumer="w1", count=1, min_idle_ms=None))
+    assert len(pending(bench, "requests", "ingest")) == 1
     entry = bench.publish(turn, token, 0).entry
     bench.take()
     one = effect(turn, state=TurnState.FAILED, quarantined=entry)
@@ -540,6 +542,7 @@ def test_a_quarantined_turn_ends_for_its_producers_too(bench: Bench) -> None:
     assert (record.quarantined, record.ended) == (entry, "failed")
     assert bench.publish(turn, token, 1).status == PublishStatus.ENDED
     assert bench.client.xlen(bench.keys.requests(bench.partition)) == 0
+    assert pending(bench, "requests", "ingest") == []
     assert bench.client.zcard(bench.keys.deadlines(bench.partition)) == 0
 
 
@@ -547,6 +550,7 @@ def test_an_open_tool_is_noted_from_the_first_commit_that_says_so(bench: Bench) 
     turn, ids = folded(bench)
     key = bench.keys.turn(turn)
     bench.commit(bench.batch(START, ids[:1], effect(turn, 0, 1, tool_waits=True)))
+    assert int(bench.client.hget(key, "tool_since")) > 1
     bench.lapse(key, "tool_since")
     bench.commit(bench.batch(ids[0], ids[1:2], effect(turn, 1, 1, tool_waits=True), commit_id="c2"))
     assert bench.client.hget(key, "tool_since") == "1"
