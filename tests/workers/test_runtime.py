@@ -10,6 +10,7 @@ from tests.support.waiting import wait_until_sync
 from workers.runtime import clock, entropy, failpoints
 from workers.runtime.failpoints import FAILPOINTS, UnknownFailpointError
 from workers.runtime.service import Services, until_set
+from workers.runtime.watchdog import STALLED_EXIT, Watchdog
 
 CHILD = """
 import os, sys
@@ -96,6 +97,36 @@ def test_sigterm_sets_the_stop_event_and_the_exit_code_is_zero() -> None:
         log = process.stderr.read()
     assert '"event": "stopping"' in log
     assert '"role": "fold"' in log
+
+
+STALL = """
+import sys
+from workers.config import Config, ServiceConfig
+from workers.runtime import process
+
+async def main(config, stop):
+    while True:
+        pass
+
+sys.exit(process.run("fold", Config(service=ServiceConfig(stall_ms=300)), main))
+"""
+
+
+def test_a_process_whose_loop_stands_still_ends_and_says_where() -> None:
+    done = subprocess.run([sys.executable, "-c", STALL], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == STALLED_EXIT
+    assert "loop_stalled" in done.stderr
+    assert "in main" in done.stderr
+
+
+async def test_a_loop_that_turns_is_left_alone_and_the_watch_ends_with_it() -> None:
+    watchdog = Watchdog(stall_ms=50)
+    await watchdog.start()
+    assert watchdog._thread is not None
+    for _ in range(20):
+        await asyncio.to_thread(watchdog._ended.wait, 0.01)
+    await watchdog.stop()
+    assert not watchdog._thread.is_alive()
 
 
 def test_clocks_count_milliseconds_and_the_boot_clock_never_steps_back() -> None:

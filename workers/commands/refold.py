@@ -85,17 +85,18 @@ class Folded:
 
 
 def fold(record: TurnRecord, entries: list[LogEntry]) -> Folded:
-    """Fold the entries; a turn that was failed by name is failed by that name at the same entry, which is not fed."""
+    """Fold the entries; a turn that was failed by name is failed by that name at the same position, from which nothing is fed."""
     live = Live.fresh(record)
     effects = live.begin()
     error: dict[str, Any] = msgspec.json.decode(record.error) if record.error else {}
     code = str(error.get("code"))
     is_set_aside = code in failing.MESSAGES  # by its owner; a bound of the core ends a turn in the fold itself
     for entry in entries:
-        if entry.id == record.quarantined and is_set_aside:
-            live.fail(code, entry=entry.id, effects=effects)
+        if is_set_aside and record.quarantined and position_key(entry.id) >= position_key(record.quarantined):
             break
         live.feed(entry, effects=effects)
+    if is_set_aside and live.machine is not None:
+        live.fail(code, entry=record.quarantined, effects=effects)
     commit = live.commit_of(effects)
     return Folded(live=live, sse=commit.sse, blocks=list(commit.blocks))
 

@@ -20,7 +20,7 @@ def _ranges(config: Config) -> Iterator[str]:
         yield f"redis.partitions: 1 to 4096 is expected, found {config.redis.partitions}"
     if not config.redis.prefix or any(char in config.redis.prefix for char in "{}: \n"):
         yield f"redis.prefix: letters without braces, colons or spaces are expected, found {config.redis.prefix!r}"
-    for section in ("redis", "ingest", "fold", "delivery", "gateway", "retention", "limits"):
+    for section in ("redis", "ingest", "fold", "delivery", "gateway", "retention", "limits", "service"):
         body = getattr(config, section)
         for field in body.__struct_fields__:
             value = getattr(body, field)

@@ -82,8 +82,10 @@ class DeliveryConfig(Section, frozen=True, kw_only=True):
     """From connect to reply of one attempt."""
     margin_ms: int = 2 * SECOND
     take_count: int = 64
-    max_attempts: int = 12
+    max_attempts: int = 1_000
+    """What bounds a delivery's record; by the default backoff the age limit is reached first."""
     age_limit_ms: int = 24 * HOUR
+    """A delivery that is neither sent nor unknown by then is dead."""
     unknown_hold_ms: int = 5 * MINUTE
     """How long an unknown delivery holds back its lane."""
     unknown_max_ms: int = 7 * DAY
@@ -152,6 +154,8 @@ class ServiceConfig(Section, frozen=True, kw_only=True):
     """None: no port; 0: any free one, written to the log."""
     drain_ms: int = 10 * SECOND
     """Longest graceful stop."""
+    stall_ms: int = 30 * SECOND
+    """A process whose loop has not turned for so long ends itself, so that others take over."""
 
 
 class LogConfig(Section, frozen=True, kw_only=True):

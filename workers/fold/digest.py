@@ -15,7 +15,7 @@ def advance(digest: str, output: Output) -> str:
     """The digest after this output: frames in order, then blocks in order."""
     link = bytes.fromhex(digest)
     for frame in output.frames:
-        link = hashlib.sha256(b"".join((link, b"f", frame.sse.encode()))).digest()
+        link = hashlib.sha256(b"".join((link, b"f", frame.event.encode(), b"\n", frame.data))).digest()
     for block in output.blocks:
         fields = "\x00".join(f"{name}={value}" for name, value in block.as_fields().items())
         link = hashlib.sha256(b"".join((link, b"b", fields.encode()))).digest()

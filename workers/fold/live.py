@@ -85,7 +85,7 @@ class Live:
         return entry.n
 
     def fail(self, code: str, *, entry: str, effects: Effects) -> None:
-        """End the turn by this name without its machine; ``entry`` is the first that was not fed."""
+        """End the turn by this name without its machine; nothing from ``entry`` on was fed."""
         self._add(failing.failure(self.turn, code, next_number=self.frames_next), effects)
         self.machine = None
         self.state = TurnState.FAILED

@@ -131,7 +131,7 @@ class Partition:
         rebuilt = await rebuild(self._context.keys, record, self._raised.log_position, self._context.run)
         self.turns[turn] = rebuilt.live
         if rebuilt.code:
-            await self._fail_now(rebuilt.live, rebuilt.code, self._held)
+            await self._fail_now(rebuilt.live, rebuilt.code, _next_id(self._held))
         else:
             self._wind(rebuilt.live)
 
@@ -140,7 +140,7 @@ class Partition:
         live = Live.fresh(record)
         live.frames_next, live.blocks_next, live.digest = record.frames_next, record.blocks_next, record.digest
         self._log.error("turn_quarantined", turn=record.id, entry=self._raised.suspect_entry)
-        await self._fail_now(live, "fold_quarantined", self._raised.suspect_entry or self._held)
+        await self._fail_now(live, "fold_quarantined", self._raised.suspect_entry or _next_id(self._held))
 
     async def _fail_now(self, live: Live, code: str, entry: str) -> None:
         """End a turn between two entries, by a commit that moves no position."""
@@ -241,7 +241,7 @@ class Partition:
             rebuilt = await rebuild(self._context.keys, record, self._batch.prev, self._context.run)
             live = rebuilt.live
             if rebuilt.code:
-                await self._fail_now(live, rebuilt.code, self._held)
+                await self._fail_now(live, rebuilt.code, _next_id(self._held))
         self.turns[turn] = live
         return live
 
@@ -322,3 +322,9 @@ class Partition:
     def _check(self, status: TakeStatus) -> None:
         if status is not TakeStatus.OK:
             raise PartitionGoneError(f"refused: {status.value}")
+
+
+def _next_id(entry_id: str) -> str:
+    """The lowest id that an entry after this one can have."""
+    milliseconds, number = position_key(entry_id)
+    return f"{milliseconds}-{number + 1}"

@@ -45,9 +45,10 @@ class Upkeep:
         while not await until_set(stop, TICK_MS):
             try:
                 await self.tick()
-            except LedgerError as error:
-                level = logs.bind().debug if isinstance(error, Unavailable | Full) else logs.bind().error
-                level("upkeep_failed", error=str(error))
+            except (Unavailable, Full) as error:
+                logs.bind().debug("upkeep_put_off", error=str(error))
+            except Exception:  # noqa: BLE001 - the next tick is another try; a worker without timers would be worse
+                logs.bind().exception("upkeep_failed")
 
     async def tick(self) -> None:
         """Do everything that is due now."""
@@ -72,9 +73,14 @@ class Upkeep:
         """End the turns of a partition whose time is over."""
         keys, scripts = self._context.keys, self._context.scripts
         for turn in await scripts.run(due_deadlines(keys, partition.number)):
-            due = await scripts.run(check_deadline(keys, turn, token=partition.token))
-            if due is not None:
-                await self._end(partition, due)
+            try:
+                due = await scripts.run(check_deadline(keys, turn, token=partition.token))
+                if due is not None:
+                    await self._end(partition, due)
+            except (Unavailable, Full):
+                raise
+            except LedgerError as error:  # one turn's damaged keys must not keep the others alive for ever
+                logs.bind(turn=turn, partition=partition.number).error("deadline_failed", error=str(error))
 
     async def _end(self, partition: Partition, due: Due) -> None:
         now = self._context.clock.now_ms()

@@ -9,7 +9,7 @@ from workers.config import Config
 from workers.fold.context import ROLE, Context
 from workers.fold.partition import Partition, PartitionGoneError
 from workers.fold.upkeep import Upkeep
-from workers.observability import logs
+from workers.observability import logs, metrics
 from workers.observability.health import HealthServer
 from workers.runtime import entropy, failpoints
 from workers.runtime.clock import Clock, SystemClock
@@ -85,6 +85,7 @@ class FoldWorker:
         await asyncio.wait({served[1]}, timeout=self.context.config.service.drain_ms / 1000)
         served[1].cancel()
         await asyncio.wait({served[1]})
+        _forget_measures(partition)
         failpoints.hit("fold.before_release")
 
     def on_lost(self, partition: int) -> None:
@@ -92,6 +93,7 @@ class FoldWorker:
         served = self._serving.pop(partition, None)
         if served is not None:
             served[1].cancel()
+            _forget_measures(partition)
 
     async def _serve(self, served: Partition) -> None:
         try:
@@ -116,6 +118,13 @@ class FoldWorker:
         if service.port is None:
             return []
         return [HealthServer(service.host, service.port, lambda: self.ownership.is_connected)]
+
+
+def _forget_measures(partition: int) -> None:
+    """Show nothing more of a partition that another process measures now."""
+    for gauge in (metrics.FOLD_LAG, metrics.FOLD_INFLIGHT):
+        gauge.labels(partition=partition)  # removing one that was never shown is an error
+        gauge.remove(str(partition))
 
 
 async def run(config: Config, stop: asyncio.Event) -> None:

@@ -12,6 +12,8 @@ import uvloop
 from workers.config import Config
 from workers.observability import logs
 from workers.runtime import failpoints
+from workers.runtime.service import Services
+from workers.runtime.watchdog import Watchdog
 
 Run = Callable[[Config, asyncio.Event], Awaitable[None]]
 """A role: runs until the event is set, then drains and returns."""
@@ -41,7 +43,8 @@ async def _supervised(role: str, config: Config, main: Run) -> None:
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, ask, signum)
     log.info("started", pid=os.getpid())
-    await main(config, stop)
+    async with Services(Watchdog(config.service.stall_ms)):
+        await main(config, stop)
     log.info("stopped")
 
 
