@@ -39,22 +39,24 @@ def doctor(as_json: Json = False) -> None:
 
 
 async def _server(config: Config) -> list[Finding]:
-    async with open_ledger(config) as ledger:
-        try:
+    findings: list[Finding] = []
+    try:
+        async with open_ledger(config) as ledger:
             server = await probes.read_server(ledger)
             findings = [
                 *diagnosis.version(server),
-                *diagnosis.cluster(server, config),
                 *diagnosis.memory(server),
                 *diagnosis.persistence(server, config),
                 *diagnosis.durability(server, config),
                 *diagnosis.clock(server),
             ]
-            fleet = await probes.read_fleet(ledger)
-        except SchemaMismatch as error:
-            return [diagnosis.wrong_schema(error)]
-        except AccessDenied as error:
-            return [diagnosis.denied(error)]
-        except LedgerError as error:
-            return [diagnosis.unreachable(error, config)]
-        return [*findings, *diagnosis.fleet(fleet)]
+            mismatch = list(diagnosis.cluster(server, config))
+            if mismatch:  # the keys cannot be asked for with the wrong kind of client
+                return [*findings, *mismatch]
+            return [*findings, *diagnosis.fleet(await probes.read_fleet(ledger))]
+    except SchemaMismatch as error:
+        return [*findings, diagnosis.wrong_schema(error)]
+    except AccessDenied as error:
+        return [*findings, diagnosis.denied(error)]
+    except LedgerError as error:
+        return [*findings, diagnosis.unreachable(error, config)]

@@ -98,7 +98,7 @@ async def read_server(ledger: Ledger) -> Server:
     now = await ledger.scripts.run(_plain("TIME", decode=_time))
     answered_at = clock.now_ms()
     try:
-        fsync: str | None = await ledger.scripts.run(_plain("CONFIG", "GET", "appendfsync", decode=_setting))
+        fsync: str | None = await ledger.scripts.run(_plain("CONFIG GET", "appendfsync", decode=_setting))
     except (AccessDenied, UnexpectedReply):  # no rights, or a host that renamed CONFIG
         fsync = None
     return Server(info=info, appendfsync=fsync, now_ms=now, asked_at_ms=asked_at, answered_at_ms=answered_at)
@@ -125,7 +125,7 @@ async def _partition(ledger: Ledger, partition: int) -> Partition:
         key = getattr(keys, stream)(partition)
         if await run(Call("EXISTS", (key,), (), bool, script=False)):
             streams.add(stream)
-            listed = await run(Call("XINFO", ("GROUPS", key), (), _groups, script=False))
+            listed = await run(Call("XINFO GROUPS", (key,), (), _groups, script=False))
             groups += [
                 Group(stream=stream, name=one["name"], consumers=int(one["consumers"]), pending=int(one["pending"]))
                 for one in listed

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from ledger.commands import Scripts
+from ledger.commands import CLIENT_ERRORS, Scripts, translate
 from ledger.errors import LedgerError
 from ledger.keys import Keyspace
 from workers.config import Config, ConfigError, Loaded, load_with_sources
@@ -85,10 +85,20 @@ async def open_ledger(config: Config) -> AsyncIterator[Ledger]:
     """Connect to the fleet's server for one command."""
     client = connect(config.redis, name="cli")
     try:
+        if config.redis.cluster:
+            await _discover(client)
         keys = Keyspace(config.redis.prefix, config.redis.partitions)
         yield Ledger(Scripts(client), keys, client, config)
     finally:
         await client.aclose()
+
+
+async def _discover(client: AsyncClient) -> None:
+    """Let a cluster's client find the nodes before several calls at once do, and close each other's connections by it."""
+    try:
+        await client.initialize()
+    except CLIENT_ERRORS as error:
+        raise translate("CLUSTER SLOTS", error) from error
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:
