@@ -3,6 +3,7 @@
 -- KEYS  1 budget (hash)
 -- ARGV  1 wait_ms
 -- REPLY time until which the account is held
+-- CRASH before: nobody is held back.  after: a repeat holds no shorter.
 
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)

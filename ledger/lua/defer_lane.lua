@@ -3,6 +3,7 @@
 -- KEYS  1 owner (hash)   2 lanes (zset)   3 lane (list)
 -- ARGV  1 token   2 lane name   3 part id ('' for an empty lane)   4 wait_ms
 -- REPLY OK | STALE | MISMATCH
+-- CRASH before: the lane is looked at once more, in vain.  after: a repeat puts it off again by as much.
 
 if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then return 'STALE' end
 local head = redis.call('LINDEX', KEYS[3], 0)

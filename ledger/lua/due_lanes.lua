@@ -3,6 +3,7 @@
 -- KEYS  1 lanes (zset)
 -- ARGV  1 count
 -- REPLY {redis time in ms, {lane, …}, time of the earliest lane that is not due or 0}
+-- CRASH nothing is written.
 
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)

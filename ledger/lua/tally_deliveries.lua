@@ -3,6 +3,7 @@
 -- KEYS  1 sending (zset)   2 due (zset)   3 unknown (zset)   4 dead (zset)   5 lanes (zset)
 -- ARGV  1 dead_ms: how long records of given-up parts are kept
 -- REPLY {now, sending, due, unknown, oldest unknown or 0, dead, oldest dead or 0, lanes}
+-- CRASH before: the dead are dropped by the next one.  after: a repeat counts again.
 
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
