@@ -532,6 +532,20 @@ async def test_a_server_restart_ends_no_turn() -> None:
         await bench.close()
 
 
+async def test_a_server_that_was_emptied_heals_for_new_turns_without_a_restart(bench: Bench) -> None:
+    lost, new = turn_id(1), turn_id(2)
+    await bench.open(lost)
+    async with process(bench) as (worker, _):
+        await wait_until(lambda: len(worker.ownership.owned) == 2, "both partitions")
+        await bench.publish(lost, story(lost, PIECES)[:3])
+        await wait_until(lambda: _has_frames(bench, lost), "the first frames")
+        await bench.client.execute_command("FLUSHALL")
+        await bench.open(new)
+        await bench.publish(new, story(new, PIECES))
+        await wait_until(lambda: bench.ended(new), "the new turn")
+    assert (await bench.record(new)).state is TurnState.COMPLETED
+
+
 async def test_a_process_answers_on_its_operations_port(redis_url: str) -> None:
     config = msgspec.structs.replace(
         config_of(redis_url), service=msgspec.structs.replace(config_of(redis_url).service, port=0)

@@ -5,6 +5,8 @@ from collections.abc import Callable
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from workers.observability import logs
+
 REQUEST_LINE_MAX = 4096
 """Bytes; a longer request line is refused."""
 READ_TIMEOUT_S = 5.0
@@ -29,6 +31,7 @@ class HealthServer:
     async def start(self) -> None:
         """Listen."""
         self._server = await asyncio.start_server(self._serve, self._host, self._port, limit=REQUEST_LINE_MAX)
+        logs.bind(host=self._host, port=self.port).info("operations_port")
 
     async def stop(self) -> None:
         """Stop listening."""
