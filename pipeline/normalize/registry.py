@@ -6,7 +6,9 @@ from pipeline.events import Event
 from pipeline.limits import Limits
 from pipeline.normalize.acp import AcpAdapter
 from pipeline.normalize.canonical import CanonicalAdapter
+from pipeline.normalize.chat import ChatAdapter
 from pipeline.normalize.gemini import GeminiAdapter
+from pipeline.normalize.messages import MessagesAdapter
 from pipeline.normalize.responses import ResponsesAdapter
 from pipeline.normalize.stamp import Stamp
 
@@ -37,4 +39,6 @@ WIRES: dict[str, type[Adapter]] = {
     "canonical": CanonicalAdapter,
     "gemini": GeminiAdapter,
     "responses": ResponsesAdapter,
+    "chat": ChatAdapter,
+    "messages": MessagesAdapter,
 }
