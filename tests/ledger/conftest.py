@@ -1,6 +1,6 @@
 """Fixtures of the ledger's tests: calls over a blocking client, and builders of what is submitted, published and committed."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, TypeVar
@@ -14,7 +14,6 @@ from ledger import log, ownership, turns
 from ledger.commands import Call, SyncScripts
 from ledger.keys import Keyspace
 from ledger.records import BlockRecord, TurnState
-from tests.support.servers import Server
 
 T = TypeVar("T")
 LEASE_MS = 60_000
@@ -137,6 +136,15 @@ class Bench:
         )
         return self.run(call)
 
+    def adopt(self, consumer: str = "c1") -> log.AdoptReply:
+        """Adopt what an owner before took."""
+        return self.run(log.adopt(self.keys, self.partition, token=self.token, consumer=consumer))
+
+    def pending(self, stream: str = "log", group: str = "fold") -> list[str]:
+        """Ids of a group's pending entries."""
+        key = self.keys.log(self.partition) if stream == "log" else self.keys.requests(self.partition)
+        return [one["message_id"] for one in self.client.xpending_range(key, group, "-", "+", 10_000)]
+
     def batch(self, prev: str, entries: Sequence[str], *effects: log.TurnCommit, commit_id: str = "c1") -> log.Commit:
         """A commit of entries, each of one event."""
         return log.Commit(
@@ -193,6 +201,3 @@ def bench(redis_url: str) -> Iterator[Bench]:
     client = connect(redis_url)
     yield Bench(client)
     client.close()
-
-
-Maker = Callable[[], Server]
