@@ -7,6 +7,9 @@ does not name is opaque: it passes whole. Adding a kind touches this file alone.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
+
+import msgspec
 
 from pipeline.fold.slots import OTHER_PART, Json, Part, Slot
 
@@ -24,6 +27,10 @@ class Kind:
     input: str | None = None
     call: bool = False  # whether a call id belongs to its identity
     deltas: str | None = None  # the stem of its input's events
+    blank: Callable[[Slot], Json] = lambda slot: {"name": slot.name} if slot.name else {}  # where it has no item yet
+    result: Callable[[Json, Any, bool], Json] = lambda item, _output, _failed: (
+        item
+    )  # what came of it, where no item tells
 
 
 _TEXT_MEMBERS = {
@@ -141,7 +148,7 @@ def _opaque_added(slot: Slot, item: Json) -> Json:
     """Whole, as it came."""
     if "type" in item:
         return item
-    return {"type": slot.kind, "status": "in_progress", **({"name": slot.name} if slot.name else {}), **item}
+    return {"type": slot.kind, "status": "in_progress", **kind_of(slot.kind).blank(slot), **item}
 
 
 def _opaque_done(slot: Slot, item: Json) -> Json:
@@ -158,7 +165,43 @@ def _opaque_end(slot: Slot, status: str) -> Json:
     return {**item, "status": status} if "status" in item else item
 
 
-def _opaque(name: str, prefix: str, *, stem: str | None = None, member: str | None = None, call: bool = False) -> Kind:
+def _mcp_blank(slot: Slot) -> Json:
+    """A tool of an upstream that does not speak of items: somebody else runs it, under the name that was told."""
+    return {"name": slot.name or "", "server_label": "upstream", "arguments": ""}
+
+
+def _mcp_result(item: Json, output: Any, failed: bool) -> Json:
+    text = _words(output)
+    return {**item, "output": None if failed else text, "error": (text or "failed") if failed else None}
+
+
+def _code_blank(_slot: Slot) -> Json:
+    return {"code": "", "container_id": "", "outputs": []}
+
+
+def _code_result(item: Json, output: Any, failed: bool) -> Json:  # noqa: ARG001  a column of the table
+    text = _words(output)
+    return {**item, "outputs": [{"type": "logs", "logs": text}] if text else []}
+
+
+def _words(output: Any) -> str:
+    """A tool's output as text: text as it came, blocks of text joined, anything else as JSON."""
+    if isinstance(output, str):
+        return output
+    blocks = output if isinstance(output, list) else [output]
+    texts = []
+    for block in blocks:
+        inner = block.get("content") if isinstance(block, dict) and block.get("type") == "content" else block
+        text = inner.get("text") if isinstance(inner, dict) and inner.get("type") == "text" else None
+        if not isinstance(text, str):
+            return "" if output is None else msgspec.json.encode(output).decode()
+        texts.append(text)
+    return "\n".join(texts)
+
+
+def _opaque(
+    name: str, prefix: str, *, stem: str | None = None, member: str | None = None, call: bool = False, **columns: Any
+) -> Kind:
     return Kind(
         name,
         prefix,
@@ -169,6 +212,7 @@ def _opaque(name: str, prefix: str, *, stem: str | None = None, member: str | No
         input=member,
         call=call,
         deltas=stem,
+        **columns,
     )
 
 
@@ -191,8 +235,17 @@ KINDS: dict[str, Kind] = {
         deltas="function_call_arguments",
     ),
     "custom_tool_call": _opaque("custom_tool_call", "ctc", stem="custom_tool_call_input", member="input", call=True),
-    "mcp_call": _opaque("mcp_call", "mcp", stem="mcp_call_arguments", member="arguments"),
-    "code_interpreter_call": _opaque("code_interpreter_call", "ci", stem="code_interpreter_call_code", member="code"),
+    "mcp_call": _opaque(
+        "mcp_call", "mcp", stem="mcp_call_arguments", member="arguments", blank=_mcp_blank, result=_mcp_result
+    ),
+    "code_interpreter_call": _opaque(
+        "code_interpreter_call",
+        "ci",
+        stem="code_interpreter_call_code",
+        member="code",
+        blank=_code_blank,
+        result=_code_result,
+    ),
     "web_search_call": _opaque("web_search_call", "ws"),
     "shell_call": _opaque("shell_call", "sh", call=True),
 }
@@ -216,6 +269,13 @@ def kind_of_track(track: str) -> str:
     return _TRACK_KINDS.get(track, "")
 
 
+_NAMED = frozenset({"file_search", "image_generation", "computer", "local_shell", "apply_patch", "tool_search"})
+
+
 def kind_of_tool(kind: str) -> str:
-    """The item kind of a tool that was told of without its item."""
-    return "custom_tool_call" if kind == "custom" else f"{kind}_call"
+    """The item kind of a tool that was told of without its item. One that the public stream has no kind for is shown as an
+    MCP call: the kind for whatever somebody else runs, with a name, an input and an output. A function call it is not,
+    since clients answer those.
+    """
+    name = "custom_tool_call" if kind == "custom" else f"{kind}_call"
+    return name if name in KINDS or kind in _NAMED else "mcp_call"

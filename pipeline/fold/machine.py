@@ -100,10 +100,10 @@ class Fold:
         self.place(slot, _start_of(slot, item), item.get("call_id"))
         row = kind_of(slot.kind)
         if isinstance(event, ToolFinished):
-            if not item and row.input is not None and event.input:
-                item = {**slot.public, "status": _end_status(event)}
+            if not item:
+                return slot, self._close(slot, _told(row, slot, event))
             item = _with_input(row, item, event)
-        made = row.apply_done(slot, item) if item else row.finalize(slot, _end_status(event))
+        made = row.apply_done(slot, item) if item else row.finalize(slot, "completed")
         return slot, self._close(slot, made)
 
     def end(self, slot: Slot, status: str) -> Json:
@@ -217,8 +217,11 @@ def _with_input(row: Kind, item: Json, event: ToolFinished) -> Json:
     return item if isinstance(given, str) and given else {**item, row.input: event.input}
 
 
-def _end_status(event: Status | ToolFinished) -> str:
-    """The status of an item that ended without its own form."""
-    return (
-        event.status if isinstance(event, ToolFinished) and event.status in {"completed", "incomplete"} else "completed"
-    )
+def _told(row: Kind, slot: Slot, event: ToolFinished) -> Json:
+    """The finished tool of an upstream that does not speak of items."""
+    failed = event.status == "failed"
+    status = event.status if event.status == "completed" or (failed and not row.call) else "incomplete"
+    item = row.finalize(slot, status)
+    if row.input is not None and event.input:
+        item = {**item, row.input: event.input}
+    return row.result(item, event.output, failed) if failed or event.output is not None else item

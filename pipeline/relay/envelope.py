@@ -50,6 +50,8 @@ class Envelope:
         if isinstance(given, dict):
             if self.upstream_id is None and isinstance(given.get("id"), str) and given["id"]:
                 self.upstream_id = given["id"]
+            if "type" not in (wire or {}):  # a wire without response objects tells some members of one
+                given = {**self._base, **given}
             self._base = given = self._owned(given)
             if given.get("output") is not None:
                 given["output"] = []

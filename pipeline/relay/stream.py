@@ -99,7 +99,7 @@ class Relay:
             return
         self._created = True
         response = self.envelope.opening(wire, "created")
-        self._funnel.emit_upstream(wire or {}, {"type": "response.created", "response": response})
+        self._funnel.emit_upstream(_own(wire), {"type": "response.created", "response": response})
 
     def queued(self, wire: Json | None) -> None:
         """The response waits; told only where it is true."""
@@ -107,7 +107,7 @@ class Relay:
             return
         self.created(None)
         response = self.envelope.opening(wire, "queued")
-        self._funnel.emit_upstream(wire or {}, {"type": "response.queued", "response": response})
+        self._funnel.emit_upstream(_own(wire), {"type": "response.queued", "response": response})
 
     def in_progress(self, wire: Json | None) -> None:
         """The response is being made; told once."""
@@ -116,7 +116,7 @@ class Relay:
         self.created(None)
         self._running = True
         response = self.envelope.opening(wire, "in_progress")
-        self._funnel.emit_upstream(wire or {}, {"type": "response.in_progress", "response": response})
+        self._funnel.emit_upstream(_own(wire), {"type": "response.in_progress", "response": response})
 
     def ended(self, event: Terminal, output: list[Json]) -> Json:
         """The terminal, with the output of the fold; returns the response object as it is now."""
