@@ -1,6 +1,6 @@
 import pytest
 
-from ledger import log
+from ledger import log, turns
 from ledger.errors import Full
 from ledger.log import CommitStatus, PublishStatus, TakeStatus
 from ledger.records import START, TurnState, position_key
@@ -92,12 +92,15 @@ def test_a_turn_that_nobody_claimed_takes_no_events(bench: Bench) -> None:
 
 def test_the_first_terminal_ends_the_turn_and_takes_its_request_away(bench: Bench) -> None:
     turn, token = bench.claimed()
+    bench.run(turns.take_requests(bench.keys, bench.partition, consumer="w1", count=1, min_idle_ms=None))
+    assert len(bench.pending("requests", "ingest")) == 1
     bench.publish(turn, token, 0)
     reply = bench.publish(turn, token, 1, terminal="completed")
     assert reply.status == PublishStatus.OK
     record = bench.record(turn)
     assert (record.ended, record.state) == ("completed", TurnState.RUNNING)
     assert bench.client.xlen(bench.keys.requests(bench.partition)) == 0
+    assert bench.pending("requests", "ingest") == []
     assert bench.client.zscore(bench.keys.deadlines(bench.partition), turn) is None
     assert bench.publish(turn, token, 1, terminal="completed").status == PublishStatus.ALREADY
     after = bench.publish(turn, token, 2, terminal="failed")
