@@ -1,7 +1,8 @@
 """What the tests of the fold share: turns submitted and published by hand, and a partition served step by step."""
 
 import asyncio
-from collections.abc import Sequence
+import contextlib
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -25,6 +26,7 @@ from pipeline.events import (
     TurnFailed,
     TurnStarted,
 )
+from tests.support.waiting import wait_until
 from workers.config import Config, FoldConfig, RedisConfig, RetentionConfig
 from workers.fold.context import Context
 from workers.fold.partition import Partition
@@ -37,6 +39,11 @@ from workers.streams.patience import patiently
 PARTITION = 1
 KEYS = Keyspace("fl", 2)
 AT = 1_700_000_000_000
+PIECES = ["Hello, ", "world.\n\n", "A second paragraph ", "with **text**.\n\n", "And the end."]
+
+
+class Killed(BaseException):
+    """Stands for the end of the process: nothing catches it."""
 
 
 def turn_id(number: int) -> str:
@@ -242,3 +249,37 @@ class Owner:
                     task.exception()
         await self.context.news.close()
         await self.context.client.aclose()
+
+
+@contextlib.asynccontextmanager
+async def owner_of(bench: Bench) -> AsyncIterator[Owner]:
+    owner = await Owner(bench).start()
+    try:
+        yield owner
+    finally:
+        await owner.kill()
+
+
+async def run_whole(bench: Bench, turn: str, events: list[Event]) -> str:
+    """Publish event by event under one owner, undisturbed; the frames."""
+    await bench.open(turn)
+    async with owner_of(bench):
+        for event in events:
+            await bench.publish(turn, [event])
+        await wait_until(lambda: bench.ended(turn), "the end of the turn")
+    return await bench.frames(turn)
+
+
+def is_dead(owner: Owner) -> bool:
+    assert owner.task is not None
+    assert owner.partition is not None
+    hints = owner.partition._hints._task
+    return owner.task.done() or (hints is not None and hints.done())
+
+
+def is_serving(owner: Owner) -> bool:
+    return owner.partition is not None and owner.partition.is_serving
+
+
+async def has_frames(bench: Bench, turn: str) -> bool:
+    return (await bench.record(turn)).frames_next > 0

@@ -1,0 +1,185 @@
+from collections.abc import AsyncIterator, Callable
+
+import msgspec
+import pytest
+
+from ledger.records import TurnState
+from pipeline.events import Event, TextDelta
+from pipeline.output import Output
+from pipeline.turn import Turn
+from tests.support.waiting import wait_until
+from tests.workers.fold_bench import (
+    KEYS,
+    PARTITION,
+    PIECES,
+    Bench,
+    Killed,
+    Owner,
+    config_of,
+    has_frames,
+    is_dead,
+    owner_of,
+    story,
+    turn_id,
+)
+
+
+@pytest.fixture
+async def bench(redis_url: str) -> AsyncIterator[Bench]:
+    made = Bench(redis_url, config_of(redis_url))
+    yield made
+    await made.close()
+
+
+# turns that harm
+
+
+def poison(monkeypatch: pytest.MonkeyPatch, turn: str, error: Callable[[], BaseException], text: str) -> list[bool]:
+    """Make the core raise for one turn's delta with this text, while the returned list holds True."""
+    push, armed = Turn.push, [True]
+
+    def poisoned(self: Turn, event: Event) -> Output:
+        if armed[0] and isinstance(event, TextDelta) and event.text == text and _turn_of(self) == turn:
+            raise error()
+        return push(self, event)
+
+    names: dict[int, str] = {}
+    init = Turn.__init__
+
+    def remember(self: Turn, name: str, **options: object) -> None:
+        names[id(self)] = name
+        init(self, name, **options)  # type: ignore[arg-type]  # the options are passed on as they came
+
+    def _turn_of(machine: Turn) -> str:
+        return names[id(machine)]
+
+    monkeypatch.setattr(Turn, "__init__", remember)
+    monkeypatch.setattr(Turn, "push", poisoned)
+    return armed
+
+
+async def test_an_exception_while_folding_fails_that_turn_alone(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bad, good = turn_id(1), turn_id(2)
+    poison(monkeypatch, bad, lambda: ValueError("a defect of ours"), "world.\n\n")
+    for turn in (bad, good):
+        await bench.open(turn)
+    async with owner_of(bench):
+        for step, event in enumerate(story(good, PIECES)):
+            if step < 3:
+                await bench.publish(bad, [story(bad, PIECES)[step]])
+            await bench.publish(good, [event])
+        await wait_until(lambda: bench.ended(good), "the good turn")
+        await wait_until(lambda: bench.ended(bad), "the bad turn")
+    record = await bench.record(bad)
+    assert record.state is TurnState.FAILED
+    assert msgspec.json.decode(record.error)["code"] == "fold_error"
+    assert record.quarantined
+    assert "fold_error" in await bench.frames(bad)
+    assert (await bench.record(good)).state is TurnState.COMPLETED
+
+
+async def test_a_malformed_event_in_the_log_fails_its_turn(bench: Bench) -> None:
+    turn = turn_id(1)
+    await bench.open(turn)
+    await bench.client.execute_command(
+        "XADD",
+        KEYS.log(PARTITION),
+        "*",
+        "turn",
+        turn,
+        "producer",
+        "ingest",
+        "seq",
+        "0",
+        "n",
+        "1",
+        "events",
+        '[{"type":"x"}]',
+    )
+    async with owner_of(bench):
+        await wait_until(lambda: bench.ended(turn), "the end of the turn")
+    frames = await bench.frames(turn)
+    assert frames.startswith("event: response.created")
+    assert "event: response.failed" in frames
+
+
+async def test_a_turn_that_kills_its_owners_is_set_aside_and_the_partition_goes_on(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad, good = turn_id(1), turn_id(2)
+    poison(monkeypatch, bad, Killed, "world.\n\n")
+    for turn in (bad, good):
+        await bench.open(turn)
+        await bench.publish(turn, story(turn, PIECES)[:2])
+    async with owner_of(bench):
+        await wait_until(lambda: has_frames(bench, good), "the first frames")
+    await bench.publish(bad, story(bad, PIECES)[2:])
+    await bench.publish(good, story(good, PIECES)[2:])
+    deaths = 0
+    while not await bench.ended(good):
+        async with owner_of(bench) as owner:
+
+            async def over(owner: Owner = owner) -> bool:
+                return is_dead(owner) or await bench.ended(good)
+
+            await wait_until(over, "a death or the end")
+            deaths += is_dead(owner)
+        assert deaths < 10
+    assert deaths >= 3
+    record = await bench.record(bad)
+    assert record.state is TurnState.FAILED
+    assert msgspec.json.decode(record.error)["code"] == "fold_quarantined"
+    assert (await bench.record(good)).state is TurnState.COMPLETED
+
+
+async def test_a_turn_that_kills_its_owners_while_it_is_rebuilt_is_set_aside_too(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad, good = turn_id(1), turn_id(2)
+    armed = poison(monkeypatch, bad, Killed, "world.\n\n")
+    armed[0] = False
+    for turn in (bad, good):
+        await bench.open(turn)
+        await bench.publish(turn, story(turn, PIECES)[:3])
+    async with owner_of(bench):
+        await wait_until(lambda: has_frames(bench, good), "the first frames")
+    armed[0] = True
+    await bench.publish(good, story(good, PIECES)[3:])
+    deaths = 0
+    while not await bench.ended(good):
+        async with owner_of(bench) as owner:
+
+            async def over(owner: Owner = owner) -> bool:
+                return is_dead(owner) or await bench.ended(good)
+
+            await wait_until(over, "a death or the end")
+            deaths += is_dead(owner)
+        assert deaths < 10
+    assert msgspec.json.decode((await bench.record(bad)).error)["code"] == "fold_quarantined"
+    assert "world" in await bench.frames(bad)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "code"),
+    [("digest", "00" * 32, "fold_diverged"), ("fold_version", "99", "fold_diverged"), ("", "", "log_trimmed")],
+)
+async def test_a_turn_that_cannot_be_rebuilt_as_it_was_is_failed_by_name_and_not_spliced(
+    bench: Bench, field: str, value: str, code: str
+) -> None:
+    turn, events = turn_id(1), story(turn_id(1), PIECES)
+    await bench.open(turn)
+    await bench.publish(turn, events[:3])
+    async with owner_of(bench):
+        await wait_until(lambda: has_frames(bench, turn), "the first frames")
+    before = await bench.frames(turn)
+    if field:
+        await bench.client.execute_command("HSET", KEYS.turn(turn), field, value)
+    else:
+        await bench.client.execute_command("XTRIM", KEYS.log(PARTITION), "MAXLEN", 0)
+    async with owner_of(bench):
+        await wait_until(lambda: bench.ended(turn), "the end of the turn")
+    frames = await bench.frames(turn)
+    assert frames.startswith(before)
+    assert frames.removeprefix(before).count("event: ") == 1
+    assert code in frames.removeprefix(before)
+    assert msgspec.json.decode((await bench.record(turn)).error)["code"] == code
