@@ -1,8 +1,9 @@
 """Hold foldline against a corpus of recorded and minimal streams: `python -m scripts.conformance CORPUS_DIR`.
 
 For a minimal stream the adapter's events must be exactly those listed for it in `deviations.jsonl`, whole and byte by byte;
-for a recorded one the output of the payload must be the terminal's: text, arguments up to JSON white space, order. For
-files that `EXPECT.tsv` lists, strict decoding must accept or refuse as it says. Exit 1 on any difference.
+for a recorded one the output of the payload must be the terminal's: text, arguments up to JSON white space, order. Wires
+whose terminal repeats no output are held against a plain reading of the same bytes (`wire_checks`). For files that
+`EXPECT.tsv` lists, strict decoding must accept or refuse as it says. Exit 1 on any difference.
 """
 
 import json
@@ -31,9 +32,11 @@ from pipeline.normalize.registry import WIRES
 from pipeline.normalize.stamp import Stamp
 from pipeline.turn import decode
 from pipeline.validate import Validation
+from scripts import wire_checks
 
-WIRE = "responses"
-UNLISTED = {"upstream_started", "part_started", "part_finished", "item_finished", "input_finished", "in_progress"}
+RESPONSES = "responses"
+CHECKED = ("responses", "gemini", "acp")
+UNLISTED = {"upstream_started", "part_started", "part_finished", "item_finished", "input_finished"}
 TEXT_PARTS = {"output_text": "text", "refusal": "refusal", "reasoning_text": "text", "summary_text": "text"}
 
 # Streams whose terminal does not say what was streamed; the payload holds what was.
@@ -53,9 +56,12 @@ class Row:
     difference: str = ""
 
 
-def notation(events: Iterable[Event]) -> list[str]:
+def notation(events: Iterable[Event], wire: str = RESPONSES) -> list[str]:
     """Write events as the corpus's lists do."""
-    return [line for event in events for line in _line(event)]
+    unlisted = UNLISTED | {"in_progress"} if wire == RESPONSES else UNLISTED
+    return [
+        line for event in events if not (isinstance(event, Status) and event.name in unlisted) for line in _line(event)
+    ]
 
 
 def _line(event: Event) -> Iterator[str]:
@@ -66,11 +72,10 @@ def _line(event: Event) -> Iterator[str]:
             yield f"f {item}.{content} {track} {text!r}"
         case ToolStarted(item=item, call_id=call_id, name=name, kind=kind):
             yield f"t+ {item} {call_id} {name} {kind}"
-        case ToolFinished(item=item, call_id=call_id, status=status, input=text):
-            yield f"t- {item} {call_id} {status} {text!r}"
+        case ToolFinished(item=item, call_id=call_id, status=status, input=text, output=output):
+            yield f"t- {item} {call_id} {status} {text!r}{' +output' if output is not None else ''}"
         case Status(name=name):
-            if name not in UNLISTED:
-                yield f"s {name}"
+            yield f"s {name}"
         case TurnCompleted(outcome=outcome, usage=usage, incomplete_details=details):
             reason = f" {details['reason']}" if details and details.get("reason") else ""
             yield f"done {outcome}{reason}{' +usage' if usage else ''}"
@@ -82,17 +87,18 @@ def _line(event: Event) -> Iterator[str]:
             yield "start"
 
 
-def adapt(data: bytes, step: int) -> list[Event]:
+def adapt(data: bytes, step: int, wire: str = RESPONSES) -> list[Event]:
     """Run the adapter alone, `step` bytes at a time."""
-    adapter = WIRES[WIRE](stamp=Stamp())
+    adapter = WIRES[wire](stamp=Stamp())
     events = [event for at in range(0, len(data), step) for event in adapter.feed(data[at : at + step])]
     return events + adapter.close()
 
 
-def check_minimal(file: str, data: bytes, expected: list[str]) -> Row:
-    """Compare a minimal stream's events with the listed ones."""
+def check_minimal(file: str, data: bytes, expected: list[str], wire: str = RESPONSES) -> Row:
+    """Compare a minimal stream's events with the listed ones. The start of the turn is not the adapter's to tell."""
+    expected = [line for line in expected if line != "start"]
     for step in (len(data) or 1, 7, 1):
-        found = ["start", *notation(adapt(data, step))]
+        found = notation(adapt(data, step, wire), wire)
         if found != expected:
             return Row(file, "events", f"{found} instead of {expected}")
     return Row(file, "events")
@@ -100,9 +106,10 @@ def check_minimal(file: str, data: bytes, expected: list[str]) -> Row:
 
 def check_recorded(file: str, data: bytes) -> Row:
     """Decode a recording leniently and compare its payload with its terminal."""
-    decoded = decode([data], WIRE, Validation.LENIENT)
+    decoded = decode([data], RESPONSES, Validation.LENIENT)
     terminal = terminal_of(decoded.events)
-    if decode([data[at : at + 7] for at in range(0, len(data), 7)], WIRE, Validation.LENIENT).frames != decoded.frames:
+    pieces = [data[at : at + 7] for at in range(0, len(data), 7)]
+    if decode(pieces, RESPONSES, Validation.LENIENT).frames != decoded.frames:
         return Row(file, "frames", "other frames at other cuts")
     if terminal is None or file in OUTPUT_LEFT_OUT:
         return Row(file, "decodes")
@@ -111,10 +118,23 @@ def check_recorded(file: str, data: bytes) -> Row:
     return Row(file, "output", "" if found == expected else f"{found} instead of {expected}")
 
 
+def check_other(path: Path, file: str, wire: str, terminal: str) -> Row:
+    """Compare a recording of a wire whose terminal repeats no output with a plain reading of it."""
+    if file.endswith(wire_checks.BOTH):
+        return Row(file, "agent's side", "; ".join(wire_checks.check_both(path)))
+    data = path.read_bytes()
+    events = adapt(data, len(data) or 1, wire)
+    if adapt(data, 1, wire) != events:
+        return Row(file, "cuts", "other events at other cuts")
+    found = notation(events[-1:], wire)
+    wrong = f"{found} instead of {terminal}" if terminal and found != [terminal] else ""
+    return Row(file, "recording", "; ".join(wire_checks.differences(path, wire, events, wrong)))
+
+
 def check_strict(file: str, data: bytes, verdict: str, rule: str) -> Row:
     """Compare strict decoding's verdict with the listed one."""
     try:
-        decode([data], WIRE, Validation.STRICT)
+        decode([data], RESPONSES, Validation.STRICT)
     except WireError as refused:
         code = refused.diagnostic.code
         return Row(
@@ -158,15 +178,21 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 
 def run(corpus: Path) -> tuple[list[Row], int]:
-    """Check every file of the wire; give what was found and how many files the index has."""
-    index = [row["file"] for row in rows_of(corpus / "INDEX.tsv") if row["wire"] == WIRE]
+    """Check every file of the wires that are read; give what was found and how many files the index has of them."""
+    index = [row for row in rows_of(corpus / "INDEX.tsv") if row["wire"] in CHECKED]
     lines = (corpus / "deviations.jsonl").read_text(encoding="utf-8").splitlines()
     listed = {row["file"]: row["expected"] for row in map(json.loads, lines)}
     verdicts = {row["file"]: (row["strict"], row.get("rule", "")) for row in rows_of(corpus / "EXPECT.tsv")}
     rows = []
-    for file in index:
+    for entry in index:
+        file, wire = entry["file"], entry["wire"]
         data = (corpus / file).read_bytes()
-        rows.append(check_minimal(file, data, listed[file]) if file in listed else check_recorded(file, data))
+        if file in listed:
+            rows.append(check_minimal(file, data, listed[file], wire))
+        elif wire == RESPONSES:
+            rows.append(check_recorded(file, data))
+        else:
+            rows.append(check_other(corpus / file, file, wire, entry.get("terminal", "")))
         if file in verdicts:
             rows.append(check_strict(file, data, *verdicts[file]))
     return rows, len(index)
