@@ -8,7 +8,7 @@ from ledger.commands import Call, Scripts
 from ledger.keys import Keyspace, make_turn_id
 from ledger.parts import NewPart, PartRecord, Verdict
 from ledger.planning import BlockEntry
-from ledger.states import State
+from ledger.states import Operation, State
 
 T = TypeVar("T")
 
@@ -109,6 +109,18 @@ class Desk:
         given: dict[str, Any] = {"wait_ms": 0, "receipt": "{}", "ttl_ms": TTL_MS}
         return await self.run(
             delivery.receipt(self.keys, self.p, part=part, attempt=attempt, verdict=verdict, **{**given, **changes})
+        )
+
+    async def two(self) -> tuple[PartRecord, PartRecord]:
+        """Two parts of one lane."""
+        [first] = await self.plan(self.new_part(0), block=0)
+        [second] = await self.plan(self.new_part(1), block=1)
+        return first, second
+
+    async def advance(self, part: PartRecord, operation: Operation, **changes: Any) -> delivery.Step:
+        given: dict[str, Any] = {"token": self.token, "note": "", "ttl_ms": TTL_MS}
+        return await self.run(
+            delivery.advance(self.keys, self.p, part=part, operation=operation, **{**given, **changes})
         )
 
     async def bring(self, part: PartRecord, state: State) -> PartRecord:
