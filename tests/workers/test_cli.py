@@ -122,7 +122,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, upstream: int) -> Iterator[Si
 
 @pytest.fixture(autouse=True)
 def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith("FOLDLINE_")]:
+    for name in [name for name in os.environ if name.startswith("FOLDLINE_") and "_TEST_" not in name]:
         monkeypatch.delenv(name)
 
 

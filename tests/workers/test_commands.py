@@ -18,7 +18,7 @@ from workers.commands.settings import without_password
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in [name for name in os.environ if name.startswith("FOLDLINE_")]:
+    for name in [name for name in os.environ if name.startswith("FOLDLINE_") and "_TEST_" not in name]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
     return tmp_path

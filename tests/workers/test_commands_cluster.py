@@ -24,7 +24,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(autouse=True)
 def only_the_cluster(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith("FOLDLINE_")]:
+    for name in [name for name in os.environ if name.startswith("FOLDLINE_") and "_TEST_" not in name]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("FOLDLINE_REDIS_URL", cluster.url)
     monkeypatch.setenv("FOLDLINE_REDIS_CLUSTER", "true")

@@ -297,9 +297,7 @@ async def test_a_stale_answer_loses_the_lease_once(redis_url: str) -> None:
     lost: list[str] = []
     try:
         for name in ("a", "b"):
-            keeper.keep(
-                name, renewal("STALE"), taken_at_ms=0, is_lost=is_stale, on_lost=partial(lost.append, name)
-            )
+            keeper.keep(name, renewal("STALE"), taken_at_ms=0, is_lost=is_stale, on_lost=partial(lost.append, name))
         keeper.drop("b")
         await wait_until(lambda: lost, "the loss")
         assert lost == ["a"]
