@@ -5,6 +5,7 @@ item of what was streamed when no finished one ever came. Which texts a kind may
 does not name is opaque: it passes whole. Adding a kind touches this file alone.
 """
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -76,19 +77,19 @@ def _message_done(slot: Slot, item: Json) -> Json:
 
 def _mended(given: object, parts: list[Part]) -> list[Json]:
     """The parts that a finished item lists, with what was streamed in place of those that say nothing."""
-    streamed = {part.index: part for part in parts}
+    streamed = deque(parts)
     listed: list[Json] = []
-    for position, shown in enumerate(given if isinstance(given, list) else []):
-        part = streamed.get(position)
+    for shown in given if isinstance(given, list) else []:
         if not isinstance(shown, dict) or not isinstance(kind := shown.get("type"), str):
-            if part is not None:
-                listed.append(content_of(part))
+            if streamed:
+                listed.append(content_of(streamed.popleft()))
             continue
         member = _TEXT_MEMBERS.get(kind)
+        part = streamed.popleft() if member is not None and streamed else None
         if member is not None and not _word(shown.get(member)):
             shown = {**shown, member: part.text if part is not None else ""}  # noqa: PLW2901
         listed.append(shown)
-    return listed + [content_of(part) for index, part in streamed.items() if index >= len(listed) and part.text]
+    return listed + [content_of(part) for part in streamed if part.text]
 
 
 def _message_end(slot: Slot, status: str) -> Json:

@@ -79,8 +79,8 @@ class Fold:
         self.slots.place(slot, kind.prefix, item.get("id") or hint)
         if kind.call:
             item = {**item, "call_id": self.slots.bind_call(slot, item.get("call_id") or call_id)}
-        elif isinstance(item.get("call_id"), str):
-            slot.call_id = item["call_id"]
+        elif not isinstance(item.get("call_id"), str | None):
+            item = {**item, "call_id": None}
         slot.public = {**kind.from_added(slot, item), "id": slot.id, "type": slot.kind}
 
     def finished(self, event: Status | ToolFinished) -> tuple[Slot, Json] | None:
@@ -166,6 +166,8 @@ class Fold:
             slot = self._guests.get(slot.item) or self._guest(slot.item)
         if slot.index < 0 and slot.kind:
             self.place(slot, {}, hint=(event.wire or {}).get("item_id"))
+        if (track, content) not in slot.parts and not isinstance(event, Status):
+            _adopt(slot, track, content)
         return self.slots.part(slot, track, content)
 
     def _guest(self, item: int) -> Slot:
@@ -185,6 +187,13 @@ class Fold:
             part.final = part.text
             part.pieces.clear()
         return item
+
+
+def _adopt(slot: Slot, track: str, content: int) -> None:
+    """Text at an index that was not announced belongs to the one part that was announced and has none."""
+    empty = [key for key, part in slot.parts.items() if part.track == track and not part.pieces and part.final is None]
+    if len(empty) == 1:
+        slot.parts[track, content] = slot.parts.pop(empty[0])
 
 
 def item_of(wire: dict[str, Any] | None) -> Json:
