@@ -10,7 +10,7 @@ from typing import Any
 from pipeline.events import ErrorInfo, Track
 from pipeline.limits import Limits
 from pipeline.normalize.chat import ending
-from pipeline.normalize.chat.chunk import (
+from pipeline.normalize.chat.delta import (
     Delta,
     News,
     choice_defects,
