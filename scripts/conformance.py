@@ -3,7 +3,8 @@
 For a minimal stream the adapter's events must be exactly those listed for it in `deviations.jsonl`, whole and byte by byte;
 for a recorded one the output of the payload must be the terminal's: text, arguments up to JSON white space, order. Wires
 whose terminal repeats no output are held against a plain reading of the same bytes (`wire_checks`). For files that
-`EXPECT.tsv` lists, strict decoding must accept or refuse as it says. Exit 1 on any difference.
+`EXPECT.tsv` lists, strict decoding must accept or refuse as it says. Where an official SDK reads the wire itself, it must read
+the same, and the public stream is held against the openai SDK (`sdk`). Exit 1 on any difference.
 """
 
 import json
@@ -32,11 +33,11 @@ from pipeline.normalize.registry import WIRES
 from pipeline.normalize.stamp import Stamp
 from pipeline.turn import decode
 from pipeline.validate import Validation
-from scripts import wire_checks
+from scripts import sdk, wire_checks
 
 RESPONSES = "responses"
-CHECKED = ("responses", "gemini", "acp")
-UNLISTED = {"upstream_started", "part_started", "part_finished", "item_finished", "input_finished"}
+CHECKED = ("responses", "chat", "messages", "gemini", "acp")
+UNLISTED = {"upstream_started", "part_started", "part_finished", "item_finished", "input_finished", "metadata"}
 TEXT_PARTS = {"output_text": "text", "refusal": "refusal", "reasoning_text": "text", "summary_text": "text"}
 
 # Streams whose terminal does not say what was streamed; the payload holds what was.
@@ -131,6 +132,15 @@ def check_other(path: Path, file: str, wire: str, terminal: str) -> Row:
     return Row(file, "recording", "; ".join(wire_checks.differences(path, wire, events, wrong)))
 
 
+def check_sdks(file: str, data: bytes, wire: str) -> list[Row]:
+    """Let the official SDKs read the upstream's stream, and ours: what they read must be what we read."""
+    decoded = decode([data], wire)
+    return [
+        Row(file, "public stream", "; ".join(sdk.public_faults(decoded))),
+        Row(file, "sdk", "; ".join(sdk.agreement(file, wire, data, decoded.events))),
+    ]
+
+
 def check_strict(file: str, data: bytes, verdict: str, rule: str) -> Row:
     """Compare strict decoding's verdict with the listed one."""
     try:
@@ -193,6 +203,8 @@ def run(corpus: Path) -> tuple[list[Row], int]:
             rows.append(check_recorded(file, data))
         else:
             rows.append(check_other(corpus / file, file, wire, entry.get("terminal", "")))
+        if wire in sdk.READERS:
+            rows += check_sdks(file, data, wire)
         if file in verdicts:
             rows.append(check_strict(file, data, *verdicts[file]))
     return rows, len(index)

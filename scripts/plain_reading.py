@@ -5,7 +5,7 @@ Each wire has one function: bytes to `Said`. They know recordings, not every str
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,10 +14,12 @@ Json = dict[str, Any]
 
 @dataclass
 class Said:
-    """The texts of a stream by track, each in order, and the tools that it names."""
+    """The texts of a stream by track, each in order, and the tools that it names; inputs are read where they stream."""
 
     text: str = ""
     reasoning: str = ""
+    refusal: str = ""
+    inputs: str = ""
     tools: list[str] = field(default_factory=list)
 
 
@@ -61,6 +63,63 @@ def acp(data: bytes) -> Said:
     return said
 
 
+def chat(data: bytes) -> Said:
+    """Read the first choice's delta of every chunk, or its message where it has no delta."""
+    said = Said()
+    named: set[str] = set()
+    for chunk in _frames(data):
+        for choice in chunk.get("choices") or []:
+            if choice.get("index") not in {0, None}:
+                continue
+            delta = choice["delta"] if isinstance(choice.get("delta"), dict) else choice.get("message") or {}
+            details = "".join(
+                one.get("text") or one.get("summary") or "" for one in delta.get("reasoning_details") or []
+            )
+            said.reasoning += delta.get("reasoning_content") or delta.get("reasoning") or details
+            content = delta.get("content")
+            for part in content if isinstance(content, list) else [content]:
+                if isinstance(part, dict) and part["type"] == "thinking":
+                    said.reasoning += "".join(inner["text"] for inner in part["thinking"])
+                elif part:
+                    said.text += part["text"] if isinstance(part, dict) else part
+            said.refusal += delta.get("refusal") or ""
+            for call in delta.get("tool_calls") or []:
+                function = call.get("function") or {}
+                said.inputs += function.get("arguments") or ""
+                if function.get("name") and call["id"] not in named:
+                    named.add(call["id"])
+                    said.tools.append(function["name"])
+    return said
+
+
+def messages(data: bytes) -> Said:
+    """Read the text of every block's start and of its deltas."""
+    said = Said()
+    members = {"text": "text", "thinking": "reasoning", "partial_json": "inputs"}
+    for frame in _frames(data):
+        held = frame.get(
+            {"content_block_start": "content_block", "content_block_delta": "delta"}.get(frame["type"], "")
+        )
+        for member, track in members.items():
+            if isinstance(held, dict) and isinstance(held.get(member), str):
+                setattr(said, track, getattr(said, track) + held[member])
+        if isinstance(held, dict) and held["type"].endswith("tool_use"):
+            said.tools.append(held["name"])
+    return said
+
+
+def _frames(data: bytes) -> Iterator[Json]:
+    """The JSON objects of an event stream, up to its sentinel."""
+    text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
+    for block in re.split(r"(?:\r\n|\n|\r){2,}", text):
+        lines = [line[5:] for line in re.split(r"\r\n|\n|\r", block) if line.startswith("data:")]
+        joined = "\n".join(line.removeprefix(" ") for line in lines)
+        if joined == "[DONE]":
+            return
+        if (frame := _object(joined.encode())) is not None:
+            yield frame
+
+
 def _object(data: bytes) -> Json | None:
     try:
         value = json.loads(data)
@@ -69,4 +128,4 @@ def _object(data: bytes) -> Json | None:
     return value if isinstance(value, dict) else None
 
 
-READERS: dict[str, Callable[[bytes], Said]] = {"gemini": gemini, "acp": acp}
+READERS: dict[str, Callable[[bytes], Said]] = {"chat": chat, "messages": messages, "gemini": gemini, "acp": acp}

@@ -6,13 +6,16 @@ import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from pipeline.events import TERMINALS, BlockFinal, Event, TextDelta, ToolFinished, ToolStarted
+from pipeline.events import Event, TextDelta, ToolStarted
 from pipeline.normalize.acp import AcpAdapter
 from pipeline.normalize.stamp import Stamp
 from pipeline.turn import decode
+from scripts.order import breaches
 from scripts.plain_reading import READERS, Said
 
 BOTH = ".both.jsonl"
+STREAMED = frozenset({"chat", "messages"})
+"""The wires whose calls stream their inputs as text."""
 
 
 def differences(file: Path, wire: str, events: list[Event], terminal: str) -> Iterator[str]:
@@ -20,9 +23,9 @@ def differences(file: Path, wire: str, events: list[Event], terminal: str) -> It
     data = file.read_bytes()
     turns = list(agent_turns(file)) if wire == "acp" else [events]
     for turn in turns:
-        yield from disorder(turn)
+        yield from breaches(turn)
     listed = [event for turn in turns for event in turn]
-    found, said = spoken(listed), READERS[wire](data)
+    found, said = spoken(listed, inputs=wire in STREAMED), READERS[wire](data)
     if found != said:
         yield f"{found} instead of {said}"
     if terminal:
@@ -37,7 +40,7 @@ def differences(file: Path, wire: str, events: list[Event], terminal: str) -> It
         yield "the blocks are not the text"
 
 
-def spoken(events: Iterable[Event]) -> Said:
+def spoken(events: Iterable[Event], *, inputs: bool = False) -> Said:
     """The texts and tools of events."""
     said = Said()
     for event in events:
@@ -46,45 +49,15 @@ def spoken(events: Iterable[Event]) -> Said:
                 said.text += text
             case TextDelta(track="reasoning", text=text):
                 said.reasoning += text
+            case TextDelta(track="refusal", text=text):
+                said.refusal += text
+            case TextDelta(track="tool_input", text=text) if inputs:
+                said.inputs += text
             case ToolStarted(name=name):
                 said.tools.append(name)
             case _:
                 pass
     return said
-
-
-def disorder(events: list[Event]) -> Iterator[str]:
-    """Breaches of the order that all adapters keep."""
-    if [isinstance(event, TERMINALS) for event in events] != [False] * (len(events) - 1) + [True]:
-        yield "there is not one terminal, at the end"
-    texts: dict[tuple[int, int, str], str | None] = {}
-    tools: dict[int, bool] = {}
-    for event in events:
-        match event:
-            case TextDelta():
-                place = (event.item, event.content, event.track)
-                before = texts.setdefault(place, "")
-                if before is None or (event.track == "tool_input" and tools.get(event.item) is not False):
-                    yield f"a delta after the final word, or of a tool that is not open: {event}"
-                texts[place] = (before or "") + event.text
-            case BlockFinal():
-                place = (event.item, event.content, event.track)
-                if texts.get(place) != event.text:
-                    yield f"a final word that is not what was streamed: {event}"
-                texts[place] = None
-            case ToolStarted():
-                if event.item in tools:
-                    yield f"an item that is started twice: {event}"
-                tools[event.item] = False
-            case ToolFinished():
-                if tools.get(event.item) is not False:
-                    yield f"an end of what is not open: {event}"
-                tools[event.item] = True
-            case _:
-                pass
-    unfinished = [place for place, text in texts.items() if text is not None and place[2] != "tool_input"]
-    if unfinished or not all(tools.values()):
-        yield f"left open: {unfinished} {tools}"
 
 
 def agent_turns(file: Path) -> Iterator[list[Event]]:

@@ -35,7 +35,7 @@ def corpus(at: Path, *, expected: list[str], recorded: bytes, verdict: str = "ac
     (at / "minimal.sse").write_bytes(body(*GOOD))
     (at / "recorded.sse").write_bytes(recorded)
     (at / "INDEX.tsv").write_text(
-        "file\twire\trepo\nminimal.sse\tresponses\tr\nrecorded.sse\tresponses\tr\nother.sse\tchat\tr\n"
+        "file\twire\trepo\nminimal.sse\tresponses\tr\nrecorded.sse\tresponses\tr\nother.sse\tother\tr\n"
     )
     (at / "EXPECT.tsv").write_text(f"file\tstrict\trule\nrecorded.sse\t{verdict}\n")
     (at / "deviations.jsonl").write_text(json.dumps({"wire": "responses", "file": "minimal.sse", "expected": expected}))
