@@ -6,7 +6,7 @@ facts: they are taken from anybody whose attempt they are about. An operator's w
 States: `ledger.states`. Every script is given its row of that table, so none of them knows a transition of its own.
 
 Time: Redis TIME alone. A quarantine counts from the attempt's start and covers the send deadline, a lease and a margin: until it is over
-a request may still be on its way, and neither "not found" nor a person's "not sent" is believed.
+a request may still be on its way, and neither a channel's "not found" nor a person's "not sent" is believed.
 
 Loss: each call may be repeated with the same arguments; a repeat answers ALREADY or names the state that was reached.
 """

@@ -6,8 +6,8 @@ it as an argument, the diagram in the README is rendered from it, and the confor
 States: `pending` waits in its lane; `sending` has an intent and no outcome; `sent`, `dead`, `suppressed` and `abandoned` are settled;
 `retry` is proven not to have been delivered and waits for its time; `unknown` may have been delivered, and nobody knows.
 
-Loss: a part never leaves `unknown` by guess. A fact (the attempt's own receipt), the channel's key, a person, or the clock
-(`abandon`, which never sends) take it out.
+Loss: a part never leaves `unknown` by guess. A fact (the attempt's own receipt), the channel's key, the channel's answer when it
+is asked, a person, or the clock (`abandon`, which never sends) take it out.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ class Operation(StrEnum):
     RECEIPT_DEAD = "receipt_dead"
     RECOVER = "recover"
     REKEY = "rekey"
+    FOUND = "found"
+    NOT_FOUND = "not_found"
     LAPSE = "lapse"
     EXPIRE = "expire"
     STEP_ASIDE = "step_aside"
@@ -64,6 +66,8 @@ TRANSITIONS: Final[dict[tuple[State, Operation], State]] = {
     (State.SENDING, Operation.REATTEMPT): State.SENDING,  # an older owner's attempt, repeated under the same key
     (State.SENDING, Operation.RECOVER): State.UNKNOWN,  # an older owner's attempt, on a channel that cannot tell
     (State.UNKNOWN, Operation.REKEY): State.RETRY,  # to be sent again under the same key, inside its window
+    (State.UNKNOWN, Operation.FOUND): State.SENT,  # the channel was asked after the quarantine, and has it
+    (State.UNKNOWN, Operation.NOT_FOUND): State.RETRY,  # the channel was asked after the quarantine, and has it not
     (State.RETRY, Operation.LAPSE): State.UNKNOWN,  # an attempt may have arrived, and the key no longer protects
     (State.PENDING, Operation.EXPIRE): State.DEAD,
     (State.RETRY, Operation.EXPIRE): State.DEAD,

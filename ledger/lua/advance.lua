@@ -66,9 +66,9 @@ if settled(to) then
 elseif to == 'retry' then
   redis.call('HSET', KEYS[2], 'due_at', step)
   redis.call('ZADD', KEYS[5], step, ARGV[1])
-  if op ~= 'rekey' then -- by a person's word: nothing of what came before counts
+  if op ~= 'rekey' then -- nothing of what came before has arrived, as far as anybody says
     redis.call('HDEL', KEYS[2], 'exposed_at', 'exposed_by')
-    redis.call('HSET', KEYS[2], 'age_from', now, 'failures', 0)
+    if op ~= 'not_found' then redis.call('HSET', KEYS[2], 'age_from', now, 'failures', 0) end -- a person begins anew
   end
   if op == 'resend' then redis.call('HINCRBY', KEYS[2], 'waivers', 1) end
   if p[5] ~= '1' then -- goes back to the front of its lane, behind what is being sent

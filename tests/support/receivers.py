@@ -1,6 +1,7 @@
 """A webhook receiver on the loopback: logs each request raw before anything else, then acts by script.
 
 It leaves out repeats by `webhook-id`, as Standard Webhooks asks of a receiver, and keeps the order in which it applied what it took.
+With `dedupes` off it takes whatever comes, as many times as it comes. It can be asked for a message by its id.
 """
 
 import asyncio
@@ -70,6 +71,10 @@ class Receiver:
     otherwise: Act = Act.ACCEPT
     retry_after: str = "1"
     log: Path | None = None
+    dedupes: bool = True
+    asked: list[str] = field(default_factory=list)
+    answers: deque[int] = field(default_factory=deque)
+    """Statuses of the answers to the next questions; then the truth."""
     requests: list[Request] = field(default_factory=list)
     applied: list[str] = field(default_factory=list)
     bodies: dict[str, bytes] = field(default_factory=dict)
@@ -80,6 +85,11 @@ class Receiver:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/hook"
+
+    @property
+    def find_url(self) -> str:
+        """Where it is asked for a message."""
+        return f"{self.url}/{{id}}"
 
     @property
     def texts(self) -> list[Any]:
@@ -102,6 +112,7 @@ class Receiver:
     async def start(self) -> Self:
         app = web.Application(client_max_size=64 * 1024 * 1024)
         app.router.add_post("/hook", self._serve)
+        app.router.add_get("/hook/{id}", self._find)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", self.port)
@@ -155,7 +166,13 @@ class Receiver:
             headers["Location"] = self.url
         return web.Response(status=status, headers=headers, text=act.value if status != 204 else None)
 
+    async def _find(self, request: web.Request) -> web.StreamResponse:
+        message = request.match_info["id"]
+        self.asked.append(message)
+        truth = 200 if message in self.bodies else 404
+        return web.Response(status=self.answers.popleft() if self.answers else truth)
+
     def _apply(self, request: Request) -> None:
-        if request.id not in self.bodies:
+        if request.id not in self.bodies or not self.dedupes:
             self.applied.append(request.id)
             self.bodies[request.id] = request.body

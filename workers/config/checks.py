@@ -72,3 +72,6 @@ def _names(config: Config) -> Iterator[str]:
     for name, target in config.targets.items():
         if target.channel == "webhook" and not target.url.startswith(("http://", "https://")):
             yield f"targets.{name}.url: an http or https URL is expected"
+        asked = target.reconcile_url
+        if asked and not (asked.startswith(("http://", "https://")) and "{id}" in asked):
+            yield f"targets.{name}.reconcile_url: an http or https URL with {{id}} in it is expected"

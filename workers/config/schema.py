@@ -200,6 +200,8 @@ class TargetConfig(Section, frozen=True, kw_only=True):
     """What happens to a delivery whose outcome is unknown: wait for a person, send again knowingly, or give up."""
     key_window_ms: int = 24 * HOUR
     """How long the receiver remembers an idempotency key; under a minute counts as not at all."""
+    reconcile_url: str = ""
+    """Where a webhook's receiver is asked whether it took a message: `{id}` stands for the message's id; 200 is yes, 404 is no."""
     account: str = ""
     """Targets of one account share its rate budget; empty: the target's own name."""
     rate_per_s: float = 0.0

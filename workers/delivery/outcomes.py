@@ -23,8 +23,19 @@ class Capability(StrEnum):
 
     KEY = "key"
     """The receiver leaves out what it has seen under the same key."""
+    RECONCILE = "reconcile"
+    """It can be asked whether it has taken a message."""
     NONE = "none"
     """It neither deduplicates nor can be asked."""
+
+
+class Found(StrEnum):
+    """What a channel says when it is asked for a message."""
+
+    YES = "yes"
+    NO = "no"
+    UNCLEAR = "unclear"
+    """It did not answer, or not in a way that settles anything."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,9 +14,10 @@ from ledger.errors import LedgerError
 from ledger.parts import PartRecord, Reply, held_lane
 from ledger.retention import retire_turn
 from ledger.states import Operation, State
+from workers.delivery.asking import Asking
 from workers.delivery.context import Context, PartitionGoneError
 from workers.delivery.planner import Planner
-from workers.delivery.recovery import Advance, Send, Wait, decide
+from workers.delivery.recovery import Action, Advance, Ask, Send, Wait, decide
 from workers.delivery.sender import REFUSED_MS, Sender
 from workers.observability import logs, metrics
 from workers.streams.ownership_loop import Partitions
@@ -46,6 +47,7 @@ class Partition:
             lease_left_ms=lambda: 0 if self._closing else ownership.holds(number),
             submitted_at=self._planner.submitted_at,
         )
+        self._asking = Asking(context)
         self._busy: dict[str, asyncio.Task[None]] = {}
         self._bell = asyncio.Event()
         self._closing = False
@@ -175,19 +177,25 @@ class Partition:
                 return await self._defer(lane, head, action.ms)
             case Send():
                 wait_ms = await self._sender.attempt(part)
+            case Ask():
+                found = await self._asking.ask(part, now_ms=self._now_ms())
+                if found is None:
+                    return True  # the next decision knows that it was asked
+                wait_ms = 0 if (await self._advance(part, found)).reply is Reply.OK else REFUSED_MS
             case Advance():
                 wait_ms = 0 if (await self._advance(part, action)).reply is Reply.OK else REFUSED_MS
             case _:
                 assert_never(action)
         return await self._defer(lane, head, wait_ms) if wait_ms else True
 
-    def _decide(self, part: PartRecord) -> Wait | Send | Advance:
+    def _decide(self, part: PartRecord) -> Action:
         return decide(
             part,
             now_ms=self._now_ms(),
             token=self.token,
             policy=self._sender.policy(part),
             may_age=self._context.guard.may_take_over(),
+            asked_again_at=self._asking.again_at(part),
         )
 
     async def _advance(self, part: PartRecord, action: Advance) -> Step:
@@ -202,7 +210,9 @@ class Partition:
                 ttl_ms=context.config.retention.part_ms,
                 token=self.token,
                 quarantine_ms=action.quarantine_ms,
-                wait_ms=policy.unknown_hold_ms if action.operation is Operation.RECOVER else 0,
+                wait_ms=policy.unknown_hold_ms
+                if action.operation is Operation.RECOVER and not policy.reconciles
+                else 0,
                 since=action.since,
                 age_ms=action.age_ms,
                 key_window_ms=policy.key_window_ms if action.asks_window else delivery.NO_WINDOW,
@@ -251,7 +261,9 @@ class Partition:
             part = await context.run(delivery.read_part(context.keys, part_id))
             if part is None or part.in_lane or self._closing:
                 continue
-            action = self._decide(part)
+            action: Action | None = self._decide(part)
+            if isinstance(action, Ask):
+                action = await self._asking.ask(part, now_ms=self._now_ms())
             if isinstance(action, Advance):
                 await self._advance(part, action)
 

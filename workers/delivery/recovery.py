@@ -4,8 +4,9 @@ The scripts check the same conditions by their own clock; a decision that is too
 
 - `sending` under our own token is our own attempt; under an older token it is recovered once the quarantine from the attempt's start
   is over: repeated by the receiver's key where its window has room for one more attempt, else `unknown`.
-- `unknown` waits for the quarantine too. Then the key, if it still protects; else the target's policy: `drop` gives it up, `resend` is
-  the operator's explicit waiver, `hold` waits for a person, holds its lane for a while, and is abandoned in the end, never sent again.
+- `unknown` waits for the quarantine too. Then the key, if it still protects; else the channel is asked, where it can be. What no
+  answer settles goes by the target's policy: `drop` gives it up, `resend` is the operator's explicit waiver, `hold` waits for a person,
+  holds its lane for a while, and is abandoned in the end, never sent again.
 - `pending` and `retry` are sent when their time has come, and given up when they are too old.
 """
 
@@ -35,6 +36,8 @@ class Policy:
     unknown_hold_ms: int
     unknown_max_ms: int
     on_unknown: str = "hold"
+    reconciles: bool = False
+    """The channel can be asked whether it has a message."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +53,11 @@ class Send:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Ask:
+    """Ask the channel whether it has the part."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Advance:
     """Move the part by this operation."""
 
@@ -61,7 +69,7 @@ class Advance:
     asks_window: bool = False
 
 
-Action = Wait | Send | Advance
+Action = Wait | Send | Ask | Advance
 
 
 def key_window_ms(configured_ms: int) -> int:
@@ -69,14 +77,19 @@ def key_window_ms(configured_ms: int) -> int:
     return configured_ms if configured_ms >= KEY_WINDOW_FLOOR_MS else 0
 
 
-def decide(part: PartRecord, *, now_ms: int, token: str, policy: Policy, may_age: bool) -> Action:
-    """What to do with the part now. `may_age`: age limits may act (not within a lease after the server was away)."""
+def decide(
+    part: PartRecord, *, now_ms: int, token: str, policy: Policy, may_age: bool, asked_again_at: int = 0
+) -> Action:
+    """What to do with the part now. `may_age`: age limits may act (not within a lease after the server was away).
+
+    `asked_again_at`: the channel was asked for this attempt, did not know, and is not asked again before this.
+    """
     if part.state in {State.PENDING, State.RETRY}:
         return _waiting(part, now_ms, policy, may_age=may_age)
     if part.state is State.SENDING:
         return _sending(part, now_ms, token, policy)
     if part.state is State.UNKNOWN:
-        return _unknown(part, now_ms, policy, may_age=may_age)
+        return _unknown(part, now_ms, policy, may_age=may_age, asked_again_at=asked_again_at)
     return Wait(ms=OWN_ATTEMPT_MS)
 
 
@@ -110,13 +123,19 @@ def _sending(part: PartRecord, now_ms: int, token: str, policy: Policy) -> Actio
     return Advance(operation=Operation.RECOVER, note="its sender is gone", quarantine_ms=policy.quarantine_ms)
 
 
-def _unknown(part: PartRecord, now_ms: int, policy: Policy, *, may_age: bool) -> Action:
+def _unknown(part: PartRecord, now_ms: int, policy: Policy, *, may_age: bool, asked_again_at: int) -> Action:
     quarantine = policy.quarantine_ms
     over_at = part.attempt_at + quarantine
     if now_ms < over_at:
         return Wait(ms=over_at - now_ms)
     if policy.key_window_ms and _key_protects(part, now_ms, policy):
         return Advance(operation=Operation.REKEY, note="again by key", quarantine_ms=quarantine, asks_window=True)
+    if policy.reconciles:
+        if now_ms >= asked_again_at:
+            return Ask()
+        held_until = part.unknown_at + policy.unknown_hold_ms
+        if part.in_lane and now_ms < held_until:
+            return Wait(ms=min(asked_again_at, held_until) - now_ms)
     if policy.on_unknown == "drop":
         return Advance(operation=Operation.DROP, note="policy drop", quarantine_ms=quarantine)
     if policy.on_unknown == "resend" and now_ms - part.created_at < policy.age_limit_ms:

@@ -55,6 +55,9 @@ FIRST_MESSAGE = Histogram("foldline_first_message_seconds", "From submit to the 
 DUPLICATES = Counter(
     "foldline_duplicates_detected_total", "Receipts of an attempt after another was made.", ["channel"]
 )
+ASKED = Counter(
+    "foldline_deliveries_asked_total", "Channels asked for a delivery, by their answer.", ["channel", "found"]
+)
 RESENT = Counter("foldline_resent_unproven_total", "Sends repeated under an operator's waiver.", ["channel"])
 UNKNOWN_COUNT = Gauge("foldline_unknown_deliveries", "Deliveries whose outcome is unknown.", ["partition"])
 UNKNOWN_AGE = Gauge("foldline_unknown_oldest_seconds", "Age of the oldest of them.", ["partition"])

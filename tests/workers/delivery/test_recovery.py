@@ -6,7 +6,7 @@ import pytest
 
 from ledger.parts import PartRecord, part_from_hash
 from ledger.states import Operation, State
-from workers.delivery.recovery import Action, Advance, Policy, Send, Wait, decide, key_window_ms
+from workers.delivery.recovery import Action, Advance, Ask, Policy, Send, Wait, decide, key_window_ms
 
 NOW = 1_000_000
 POLICY: dict[str, Any] = {
@@ -114,3 +114,24 @@ def test_nothing_is_done_with_what_is_settled(state: State) -> None:
 
 def test_a_window_under_a_minute_is_none() -> None:
     assert (key_window_ms(59_999), key_window_ms(60_000)) == (0, 60_000)
+
+
+ASKED: dict[str, Any] = {**BARE, "reconciles": True}
+OLD = {"attempt_at": NOW - 4_000, "exposed_at": NOW - 4_000, "unknown_at": NOW - 4_000}
+
+
+def test_a_channel_is_asked_after_the_quarantine_and_where_no_key_protects() -> None:
+    unknown = part(State.UNKNOWN, **OLD)
+    assert decided(unknown, **ASKED) == Ask()
+    assert operation(decided(unknown, reconciles=True)) is Operation.REKEY
+    assert decided(part(State.UNKNOWN, **{**OLD, "attempt_at": NOW - 999}), **ASKED) == Wait(ms=1)
+    left = part(State.SENDING, attempt_at=NOW - 1_000, exposed_at=NOW - 1_000)
+    assert operation(decided(left, **ASKED)) is Operation.RECOVER
+
+
+def test_what_the_channel_does_not_know_waits_for_the_next_question_then_for_a_person() -> None:
+    policy = Policy(**{**POLICY, **ASKED, "on_unknown": "resend"})
+    fresh = part(State.UNKNOWN, **{**OLD, "unknown_at": NOW - 1_000})
+    asked: dict[str, Any] = {"now_ms": NOW, "token": "2:new", "may_age": True, "asked_again_at": NOW + 50}
+    assert decide(fresh, policy=policy, **asked) == Wait(ms=50)
+    assert operation(decide(part(State.UNKNOWN, **OLD), policy=policy, **asked)) is Operation.RESEND

@@ -1,11 +1,11 @@
 """What a channel adapter is: it makes one attempt and says how it came out. It never retries, never redirects, never sleeps."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from ledger.parts import PartRecord
 from workers.delivery.gate import Gate
-from workers.delivery.outcomes import Capability, Outcome
+from workers.delivery.outcomes import Capability, Found, Outcome
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,4 +31,18 @@ class Channel(Protocol):
 
     async def close(self) -> None:
         """Let go of connections."""
+        ...
+
+
+@runtime_checkable
+class Reconciling(Protocol):
+    """A channel that may be asked afterwards. Asking has no effect, so it needs no intent and no gate."""
+
+    @property
+    def reconciles(self) -> bool:
+        """Whether this target can be asked, as it is configured."""
+        ...
+
+    async def find(self, part: PartRecord, *, at: int, timeout_s: float) -> Found:
+        """Ask whether the part was taken; `at` is signed. Whatever is no clear word is UNCLEAR, never raised."""
         ...

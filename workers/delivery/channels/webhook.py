@@ -4,6 +4,9 @@
 seen gets each part once. `webhook-timestamp` is the intent's time, so a request that slept in a paused process goes stale at the receiver;
 it is not signed again within an attempt. Redirects, retries, proxies and cookies of the HTTP client are off, and no connection is
 used twice: a reused one that the receiver has just closed would look like a lost answer.
+
+A target with `reconcile_url` can be asked for a message by its id, with the same headers over an empty body: 200 says that the message was
+taken, 404 that it was not. Anything else says nothing.
 """
 
 import asyncio
@@ -13,21 +16,24 @@ import hashlib
 import hmac
 import socket
 import ssl
+from urllib.parse import quote
 
 import aiohttp
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.payload import Payload
 
+from ledger.parts import PartRecord
 from workers.config import TargetConfig
 from workers.delivery.channels.contract import Message
 from workers.delivery.gate import Gate, GateClosedError
-from workers.delivery.outcomes import Capability, Outcome, from_status, lost, not_sent
+from workers.delivery.outcomes import Capability, Found, Outcome, from_status, lost, not_sent
 from workers.delivery.recovery import key_window_ms
 
 DETAIL_BYTES = 512
 """What is kept of a receiver's answer, for people."""
 DETAIL_WAIT_S = 1.0
 """How long to wait for it once the status is known."""
+_FOUND = {200: Found.YES, 404: Found.NO}
 SECRET_PREFIX = "whsec_"  # noqa: S105 - the prefix of secrets, not one
 
 
@@ -65,8 +71,15 @@ class Webhook:
 
     @property
     def capability(self) -> Capability:
-        """By key, unless the receiver forgets keys too soon."""
-        return Capability.KEY if key_window_ms(self._config.key_window_ms) else Capability.NONE
+        """By key, unless the receiver forgets keys too soon; else by asking, where there is somebody to ask."""
+        if key_window_ms(self._config.key_window_ms):
+            return Capability.KEY
+        return Capability.RECONCILE if self.reconciles else Capability.NONE
+
+    @property
+    def reconciles(self) -> bool:
+        """Whether there is somebody to ask; after a key's window too."""
+        return bool(self._config.reconcile_url)
 
     async def send(self, message: Message, gate: Gate) -> Outcome:
         """POST the part once."""
@@ -91,6 +104,19 @@ class Webhook:
         finally:
             reset.cancel()
 
+    async def find(self, part: PartRecord, *, at: int, timeout_s: float) -> Found:
+        """GET the message by its id."""
+        url = self._config.reconcile_url.replace("{id}", quote(part.webhook_id, safe=""))
+        headers = self.headers(part, at, b"")
+        try:
+            async with (
+                asyncio.timeout(timeout_s),
+                self._client().get(url, headers=headers, allow_redirects=False) as response,
+            ):
+                return _FOUND.get(response.status, Found.UNCLEAR)
+        except (TimeoutError, aiohttp.ClientError, OSError, ValueError):
+            return Found.UNCLEAR
+
     async def close(self) -> None:
         """Close the connector."""
         if self._session is not None:
@@ -102,7 +128,7 @@ class Webhook:
         async with self._client().post(
             self._config.url,
             data=_GatedBody(body, message.part.content_type, gate),
-            headers=self.headers(message, body),
+            headers=self.headers(message.part, message.at, body),
             allow_redirects=False,
         ) as response:
             return from_status(
@@ -113,13 +139,13 @@ class Webhook:
                 now_ms=message.at,
             )
 
-    def headers(self, message: Message, body: bytes) -> dict[str, str]:
+    def headers(self, part: PartRecord, at: int, body: bytes) -> dict[str, str]:
         """The configured headers, and those of Standard Webhooks over them."""
-        message_id, timestamp = message.part.webhook_id, str(message.at // 1000)
+        message_id, timestamp = part.webhook_id, str(at // 1000)
         headers = {
             **self._config.headers,
             "User-Agent": "foldline",
-            "Content-Type": message.part.content_type,
+            "Content-Type": part.content_type,
             "Idempotency-Key": message_id,
             "webhook-id": message_id,
             "webhook-timestamp": timestamp,
