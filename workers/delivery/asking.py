@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ledger.backoff import Backoff
 from ledger.parts import PartRecord
 from ledger.states import Operation
-from workers.delivery.channels.contract import Reconciling
+from workers.delivery.channels.contract import reconciling
 from workers.delivery.context import Context
 from workers.delivery.outcomes import Found
 from workers.delivery.recovery import Advance
@@ -46,10 +46,10 @@ class Asking:
 
     async def ask(self, part: PartRecord, *, now_ms: int) -> Advance | None:
         """Ask once; what follows from the answer, None when it settles nothing."""
-        channel = self._context.channels.get(part.target)
+        channel = reconciling(self._context.channels.get(part.target))
         delivery = self._context.config.delivery
         found = Found.UNCLEAR
-        if isinstance(channel, Reconciling):
+        if channel is not None:
             found = await channel.find(part, at=now_ms, timeout_s=delivery.send_deadline_ms / 1000)
         metrics.ASKED.labels(channel=part.channel, found=found).inc()
         if found is Found.UNCLEAR:

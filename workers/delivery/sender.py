@@ -15,7 +15,7 @@ from ledger.parts import PartRecord, Reply, Verdict
 from ledger.retention import retire_turn
 from ledger.states import State
 from workers.config import TargetConfig
-from workers.delivery.channels.contract import Channel, Message, Reconciling
+from workers.delivery.channels.contract import Channel, Message, reconciling
 from workers.delivery.context import ROLE, Context, PartitionGoneError
 from workers.delivery.gate import Gate
 from workers.delivery.outcomes import Capability, Outcome, lost, not_sent
@@ -69,7 +69,7 @@ class Sender:
             unknown_hold_ms=config.unknown_hold_ms,
             unknown_max_ms=config.unknown_max_ms,
             on_unknown=target.policy if target is not None else "hold",
-            reconciles=isinstance(channel, Reconciling) and channel.reconciles,
+            reconciles=reconciling(channel) is not None,
         )
 
     async def attempt(self, part: PartRecord) -> int:

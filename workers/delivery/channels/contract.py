@@ -46,3 +46,8 @@ class Reconciling(Protocol):
     async def find(self, part: PartRecord, *, at: int, timeout_s: float) -> Found:
         """Ask whether the part was taken; `at` is signed. Whatever is no clear word is UNCLEAR, never raised."""
         ...
+
+
+def reconciling(channel: object) -> Reconciling | None:
+    """The channel as one that may be asked; None when it cannot be, or not as it is configured."""
+    return channel if isinstance(channel, Reconciling) and channel.reconciles else None
