@@ -7,8 +7,9 @@ holds the answer exactly as it was streamed.
 import msgspec
 
 from pipeline.output import Block
-from pipeline.project.parts import Part, Profile
+from pipeline.project.parts import Channel, Part, Profile
 
+CONTENT_TYPE = "application/json"
 _ENCODER = msgspec.json.Encoder(order="sorted")
 
 
@@ -30,4 +31,7 @@ def project(block: Block, profile: Profile) -> list[Part]:
         "separator": block.separator,
         "markers": block.markers,
     }
-    return [Part(ordinal=0, body=_ENCODER.encode(body).decode(), content_type="application/json")]
+    return [Part(ordinal=0, body=_ENCODER.encode(body).decode(), content_type=CONTENT_TYPE)]
+
+
+CHANNEL = Channel(project=project, content_type=CONTENT_TYPE, note="no limit: one part a block")

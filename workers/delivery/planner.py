@@ -19,8 +19,8 @@ from ledger.states import State
 from ledger.turns import read_turn
 from pipeline.events import Target
 from pipeline.output import Block
-from pipeline.project.parts import Part, Profile
-from pipeline.project.registry import project
+from pipeline.project.parts import Part
+from pipeline.project.registry import profile_of, project
 from workers.delivery.context import Context, PartitionGoneError
 from workers.delivery.pacing import account_of
 from workers.observability import logs, metrics
@@ -136,8 +136,8 @@ class Planner:
         if block.markers.get("suppressed"):
             state, made = State.SUPPRESSED, [Part(ordinal=0, body="", content_type="")]
         else:
-            profile = Profile(
-                channel=target.channel,
+            profile = profile_of(
+                target.channel,
                 name=target.name,
                 turn=entry.turn,
                 session=session,
