@@ -93,7 +93,10 @@ def _flat(value: Mapping[str, Any], bound: int, *, named: bool = False) -> Error
     named_type = _text(value.get("type"))
     kind = None if named_type in {"", "error"} else named_type
     message = _text(value.get("message")) or _text(value.get("detail")) or _text(value.get("error_description"))
-    code = _text(value.get("code")) or _text(value.get("status")) or kind
+    status = _text(value.get("status"))
+    code = _text(value.get("code")) or status or kind
+    if kind is None and status not in {"", code} and not status.isdigit():
+        kind = status  # Google's errors: a number, and its name beside it
     if not message and not named:
         return None
     return ErrorInfo(code=code or UNNAMED, message=message[:bound], type=kind, param=_text(value.get("param")) or None)

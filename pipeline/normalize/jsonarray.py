@@ -50,9 +50,13 @@ class ObjectSplitter:
             elif self._depth > 0:
                 self._depth -= 1
                 if self._depth == 0:
-                    objects.append(b"".join([*self._tail, data[start:at]]))
+                    one = b"".join([*self._tail, data[start:at]])
                     self._tail.clear()
                     self._tail_bytes = 0
+                    if len(one) > self._bound:
+                        self.exceeded = "json_body_bytes"
+                        return objects
+                    objects.append(one)
         if self._depth > 0:
             self._tail.append(data[start:])
             self._tail_bytes += len(data) - start

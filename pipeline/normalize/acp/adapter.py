@@ -81,9 +81,9 @@ class AcpAdapter:
         events = self._given()
         if self.ended:
             return events
+        self._drain("unknown")
         why = defect("terminal_missing", "$", "the response to the prompt", "the end of the agent's output")
         self._narrator.blame("", [why])
-        self._drain("unknown")
         self._narrator.fail(ErrorInfo(code=TRUNCATED, message="the agent ended before it answered the prompt"))
         return events + self._narrator.take()
 

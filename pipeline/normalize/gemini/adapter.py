@@ -177,7 +177,7 @@ class GeminiAdapter:
         if not isinstance(candidate, dict):
             narrator.blame("candidate", [defect("member_invalid", path, "an object", candidate)])
             return
-        if candidate.get("index") not in {0, None}:
+        if candidate.get("index", 0) not in (0, None):
             narrator.status("ignored", detail={"event": "candidate"}, wire={"candidate": candidate})
             return
         reason = candidate.get("finishReason")

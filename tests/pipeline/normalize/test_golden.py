@@ -9,7 +9,7 @@ from pipeline.normalize.registry import WIRES
 from pipeline.normalize.stamp import Stamp
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
-STREAMS = sorted(GOLDEN.glob("*/*.sse"))
+STREAMS = sorted([*GOLDEN.glob("*/*.sse"), *(path for path in GOLDEN.glob("acp/*.jsonl") if path.stem.count(".") == 0)])
 
 
 @pytest.mark.parametrize("stream", STREAMS, ids=lambda path: f"{path.parent.name}/{path.stem}")
