@@ -80,7 +80,7 @@ def _mended(given: object, parts: list[Part]) -> list[Json]:
     streamed = deque(parts)
     listed: list[Json] = []
     for shown in given if isinstance(given, list) else []:
-        if not isinstance(shown, dict) or not isinstance(kind := shown.get("type"), str):
+        if not isinstance(shown, dict) or not (kind := _word(shown.get("type"))):
             if streamed:
                 listed.append(content_of(streamed.popleft()))
             continue
@@ -89,7 +89,8 @@ def _mended(given: object, parts: list[Part]) -> list[Json]:
         if member is not None and not _word(shown.get(member)):
             shown = {**shown, member: part.text if part is not None else ""}  # noqa: PLW2901
         listed.append(shown)
-    return listed + [content_of(part) for part in streamed if part.text]
+    missing = len(parts) - len(listed)
+    return listed + [content_of(part) for part in list(streamed)[-missing:] if missing > 0 and part.text]
 
 
 def _message_end(slot: Slot, status: str) -> Json:

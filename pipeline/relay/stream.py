@@ -220,6 +220,9 @@ class Relay:
         """The upstream's own end of a part, behind its text's final word."""
         if part.closed:
             return
+        if part.track in _DONES and part.final is None:
+            self.announce(part.slot)  # an end before its text's; the item's own end makes up for it
+            return
         if not part.opened:
             kind = _own(event.wire).get("type")
             self._open(part, family=kind.removesuffix(".done") if kind else None)
@@ -241,9 +244,7 @@ class Relay:
             part.family = str(wire["type"]).removesuffix(".added")
             shown = wire["part"]
             empty = _EMPTY_PARTS.get(part.track)
-            if empty is not None and any(
-                not isinstance(shown.get(name), type(empty[name])) for name in ("type", _DONES[part.track][1])
-            ):
+            if empty is not None and not (shown.get("type") and _has_forms(shown, empty, _DONES[part.track][1])):
                 shown = {**shown, **empty}
         elif (family := family or _FAMILIES.get(part.track)) is not None:
             part.family = family
@@ -310,3 +311,8 @@ def _is_progress(kind: str) -> bool:
     """Whether a type tells of a server tool's progress, which is nothing without its item."""
     stem = kind.split(".")[1:2]
     return bool(stem) and stem[0].endswith(("_call", "_list_tools"))
+
+
+def _has_forms(shown: Json, empty: Json, member: str) -> bool:
+    """Whether a part has its type and its text in the form that readers take for granted."""
+    return all(isinstance(shown.get(name), type(empty[name])) for name in ("type", member))

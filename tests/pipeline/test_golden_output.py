@@ -13,7 +13,8 @@ from pipeline.events import TurnStarted
 from pipeline.turn import Output, Turn
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
-EVENTS = sorted(GOLDEN.glob("*/*.events.jsonl"))
+FRAMES = sorted(GOLDEN.glob("*/*.frames.jsonl"))
+EVENTS = [frames.with_name(frames.name.replace(".frames.", ".events.")) for frames in FRAMES]
 TURN = "3-0123456789abcdef01234567"
 
 
