@@ -18,13 +18,15 @@ Json = dict[str, Any]
 class _Call:
     """A call that was told as started and not yet as finished."""
 
-    __slots__ = ("call_id", "item", "kind", "text")
+    __slots__ = ("call_id", "item", "kind", "name", "signature", "text")
 
-    def __init__(self, item: int, call_id: str, kind: str) -> None:
+    def __init__(self, item: int, call_id: str, name: str, kind: str) -> None:
         self.item = item
         self.call_id = call_id
+        self.name = name
         self.kind = kind
         self.text = ""
+        self.signature = ""
 
 
 class Calls:
@@ -43,6 +45,7 @@ class Calls:
         if name:
             self._end_streaming(whole=True)
             begun = self._start(name, word_of(call.get("id")), "function", "call", wire)
+            begun.signature = word_of(wire.get("part", {}).get("thoughtSignature"))
             self._streaming = (begun, Arguments(self._narrator.limits))
         elif self._streaming is not None and wire:
             self._narrator.status("metadata", self._streaming[0].item, wire=wire)
@@ -109,7 +112,7 @@ class Calls:
         if call_id in self._served:
             call_id = f"{prefix}_{item}"
         self._narrator.tool_started(item, call_id, name, kind, wire)
-        return _Call(item, call_id, kind)
+        return _Call(item, call_id, name, kind)
 
     def _find(self, told_id: str, kind: str) -> _Call | None:
         if told_id in self._served:
@@ -133,7 +136,15 @@ class Calls:
         text = _json(arguments.value)
         self._narrator.keep(len(text), len(text))
         self._narrator.tool_input(call.item, text)
-        self._narrator.tool_finished(call.item, call.call_id, "completed" if whole else "incomplete", text)
+        status = "completed" if whole else "incomplete"
+        wire = {"item": _signed(call, status, text)} if call.signature else None
+        self._narrator.tool_finished(call.item, call.call_id, status, text, wire=wire)
+
+
+def _signed(call: _Call, status: str, text: str) -> Json:
+    """A call as its client must be able to send it back: with the signature that the upstream wants to see again."""
+    told = {"status": status, "call_id": call.call_id, "name": call.name, "arguments": text}
+    return {"type": "function_call", **told, "thought_signature": call.signature}
 
 
 def _json(value: object) -> str:
