@@ -54,10 +54,13 @@ def content_of(part: Part) -> Json:
         made = {"type": "reasoning_text", "text": text}
     else:
         made = {"type": "output_text", "text": text, "annotations": list(part.annotations), "logprobs": []}
-    if part.raw is None:
-        return made
+    if part.raw is None or part.track.startswith(OTHER_PART):
+        return part.raw or made
     member = "refusal" if part.track == "refusal" else "text"
-    return part.raw if part.raw.get(member) or not text else {**part.raw, member: text}
+    given = part.raw.get(member)
+    if given and not text:  # nothing of it was ever streamed
+        return made
+    return part.raw if given or not text else {**part.raw, member: text}
 
 
 def _word(value: object) -> str:
