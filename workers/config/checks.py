@@ -69,6 +69,8 @@ def _names(config: Config) -> Iterator[str]:
     for name, upstream in config.upstreams.items():
         if not upstream.base_url.startswith(("http://", "https://")):
             yield f"upstreams.{name}.base_url: an http or https URL is expected"
+        if upstream.resumable and upstream.wire != "responses":
+            yield f"upstreams.{name}.resumable: the wire {upstream.wire} keeps no responses that could be read again"
     for name, target in config.targets.items():
         if target.channel == "webhook" and not target.url.startswith(("http://", "https://")):
             yield f"targets.{name}.url: an http or https URL is expected"

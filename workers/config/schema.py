@@ -169,7 +169,8 @@ class UpstreamConfig(Section, frozen=True, kw_only=True):
 
     base_url: str
     wire: str = "responses"
-    path: str = "/responses"
+    path: str = ""
+    """Behind ``base_url``; empty: the wire's own, such as ``/chat/completions``."""
     api_key_env: str = ""
     """The variable that holds the key; the key itself stands nowhere."""
     models: list[str] = []

@@ -28,6 +28,7 @@ _STATUS_BY_WORD = {
     "upstream_bad_request": 400,
     "upstream_stalled": 504,
     "upstream_not_configured": 500,
+    "upstream_request_unsupported": 400,
     "never_taken": 503,
     "silent": 504,
     "over_age": 504,

@@ -43,6 +43,8 @@ class Extras(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     upstream: str | None = None
     session: str | None = None
     serial: bool = False
+    verbatim: bool = False
+    """The request is the upstream's own form already."""
     targets: list[str] = []
     idempotency_key: str | None = None
 
@@ -191,6 +193,7 @@ def _wanted(request: Request, tenant: str, body: dict[str, Any]) -> Wanted:
         upstream=inputs.header(request, "x-foldline-upstream") or extras.upstream,
         session=None if session is None else inputs.name(session, "session"),
         serial=extras.serial,
+        verbatim=extras.verbatim,
         targets=tuple(extras.targets),
         idempotency_key=None if key is None else inputs.name(key, "idempotency_key"),
     )

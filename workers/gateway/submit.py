@@ -29,6 +29,7 @@ from workers.gateway.store import Store
 from workers.observability import logs, metrics
 from workers.runtime import entropy, failpoints
 from workers.runtime.clock import Clock
+from workers.upstream import VERBATIM, UnsupportedError, translate
 
 RESPONSE_PREFIX = "resp_"
 TENANT_MARK = "|"  # stands in no name that a client may choose for a session
@@ -39,6 +40,7 @@ ECHOED = (
     "store", "temperature", "text", "tool_choice", "tools", "top_logprobs", "top_p", "truncation", "user",
 )  # fmt: skip
 """Members of a request that the response object repeats."""
+ECHOED_VERBATIM = ("metadata", "model")  # the others have another form on another wire
 RETRY_AFTER_S = {"tenant": 2, "partition": 2, "memory": 5}
 
 
@@ -51,6 +53,7 @@ class Wanted:
     upstream: str | None = None
     session: str | None = None
     serial: bool = False
+    verbatim: bool = False
     targets: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     idempotency_key: str | None = None
@@ -78,12 +81,16 @@ class Submitter:
         """Make the turn that a client asks for, or find the one that its idempotency key stands for already."""
         previous = await self._previous(wanted)
         upstream = choose_upstream(self._config, wanted, previous)
+        request = upstream_request(wanted.request, upstream, self._config.upstreams[upstream], previous)
+        if wanted.verbatim:
+            request["foldline"] = {VERBATIM: True}
+        else:
+            check_expressible(request, self._config.upstreams[upstream].wire)
         targets = self._targets(wanted.targets)
         random_hex = entropy.hex24()
         session = _session_of(wanted, previous) or random_hex
         turn = make_turn_id(self._store.keys.partition_of(session), random_hex)
         turn, session = await self._bind(wanted, turn, session)
-        request = upstream_request(wanted.request, upstream, self._config.upstreams[upstream], previous)
         started = self._started(
             wanted, turn=turn, session=session, upstream=upstream, model=request.get("model"), targets=targets
         )
@@ -194,7 +201,8 @@ class Submitter:
         self, wanted: Wanted, *, turn: str, session: str, upstream: str, model: Any, targets: list[Target]
     ) -> TurnStarted:
         known = self._config.upstreams[upstream]
-        response = {name: wanted.request[name] for name in ECHOED if wanted.request.get(name) is not None}
+        echoed = ECHOED_VERBATIM if wanted.verbatim else ECHOED
+        response = {name: wanted.request[name] for name in echoed if wanted.request.get(name) is not None}
         if isinstance(model, str):
             response["model"] = model
         return TurnStarted(
@@ -269,6 +277,14 @@ def upstream_request(
     return body
 
 
+def check_expressible(request: dict[str, Any], wire: str) -> None:
+    """Refuse at the door what the upstream's wire has no form for."""
+    try:
+        translate(wire, request)
+    except UnsupportedError as refused:
+        raise HttpError(400, "upstream_request_unsupported", str(refused), param=refused.param or None) from None
+
+
 def _session_of(wanted: Wanted, previous: TurnRecord | None) -> str | None:
     """Return the session: said, the previous turn's, or of the idempotency key; None when the turn is its own session."""
     if wanted.session is not None:
@@ -292,6 +308,8 @@ def unscoped(record: TurnRecord) -> str:
 
 def _body_hash(wanted: Wanted) -> str:
     parts = [wanted.request, wanted.upstream, wanted.session, wanted.serial, wanted.targets, dict(wanted.settings)]
+    if wanted.verbatim:
+        parts.append(VERBATIM)
     return digest_of(msgspec.json.encode(parts, order="sorted").decode())
 
 

@@ -31,6 +31,8 @@ class TurnRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     upstream: str | None = None
     session: str | None = None
     serial: bool = False
+    verbatim: bool = False
+    """The request is the upstream's own form already."""
     targets: list[str] = []
     settings: dict[str, str | int | float] = {}
     idempotency_key: str | None = None
@@ -109,6 +111,7 @@ def _wanted(request: Request, tenant: str, body: TurnRequest) -> Wanted:
         upstream=inputs.header(request, "x-foldline-upstream") or body.upstream,
         session=None if session is None else inputs.name(session, "session"),
         serial=body.serial,
+        verbatim=body.verbatim,
         targets=tuple(body.targets),
         settings=body.settings,
         idempotency_key=None if key is None else inputs.name(key, "idempotency_key"),

@@ -10,6 +10,7 @@
 | `upstream_connect_failed` | no connection, after the retries |
 | `upstream_stalled` | silence for longer than the read time-out |
 | `upstream_truncated` | the connection ended before the answer did |
+| `upstream_request_unsupported` | the upstream's wire has no form for something in the request |
 | `upstream_not_configured` | the turn names an upstream, or the upstream a key, that this process does not have |
 | `ingest_lost` | the process that carried the turn died after the upstream may have answered |
 | `ingest_error` | a fault of our own |

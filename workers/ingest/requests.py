@@ -11,8 +11,11 @@ from urllib.parse import quote
 import msgspec
 
 from workers.config import UpstreamConfig
+from workers.upstream import DIALECTS, VERBATIM, UnsupportedError, translate
 
-NOT_OURS = frozenset({"background", "stream", "stream_options"})
+OURS = "foldline"
+"""The member of a request that is for us; `{"verbatim": true}` in it says that the rest is the upstream's own form already."""
+NOT_OURS = frozenset({"background", "stream", "stream_options", OURS})
 """Members that say how *our* client wants its answer; upstream we always stream and never leave."""
 
 TRUE = msgspec.Raw(b"true")
@@ -20,6 +23,14 @@ TRUE = msgspec.Raw(b"true")
 
 class RequestError(Exception):
     """The request of a turn cannot be built: the configuration or the record does not allow it."""
+
+    code = "upstream_not_configured"
+
+
+class RequestUnsupportedError(RequestError):
+    """The upstream's wire has no form for something in the request."""
+
+    code = "upstream_request_unsupported"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,17 +44,34 @@ class UpstreamRequest:
 
 
 def build(upstream: UpstreamConfig, request: str | bytes, environ: Mapping[str, str]) -> UpstreamRequest:
-    """Build the request; members that we do not know pass through byte for byte."""
+    """Build the request in the form of the upstream's wire; what that has no form for is refused by name.
+
+    On the Responses wire, and where the request is verbatim, members pass through byte for byte.
+    """
     try:
         members = msgspec.json.decode(request, type=dict[str, msgspec.Raw])
     except msgspec.DecodeError as error:
         raise RequestError(f"the turn's request is no JSON object: {error}") from None
-    body = {name: value for name, value in members.items() if name not in NOT_OURS}
-    body["stream"] = TRUE
-    if upstream.resumable:  # only a stored response that runs by itself can be read again
-        body["background"] = body["store"] = TRUE
+    dialect = DIALECTS.get(upstream.wire)
+    if _is_verbatim(members):
+        body = {name: value for name, value in members.items() if name != OURS} | {"stream": TRUE}
+    elif dialect is None or dialect.translate is None:
+        body = {name: value for name, value in members.items() if name not in NOT_OURS} | {"stream": TRUE}
+        if upstream.resumable:  # only a stored response that runs by itself can be read again
+            body["background"] = body["store"] = TRUE
+    else:
+        try:
+            made = translate(upstream.wire, msgspec.json.decode(request))
+        except UnsupportedError as refused:
+            raise RequestUnsupportedError(str(refused)) from None
+        body = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in made.items()}
     headers = {**_headers(upstream, environ), "Content-Type": "application/json"}
     return UpstreamRequest(url=_url(upstream), headers=headers, body=msgspec.json.encode(body))
+
+
+def _is_verbatim(members: Mapping[str, msgspec.Raw]) -> bool:
+    ours = msgspec.json.decode(members[OURS]) if OURS in members else None
+    return isinstance(ours, dict) and ours.get(VERBATIM) is True
 
 
 def build_reattach(upstream: UpstreamConfig, response_id: str, environ: Mapping[str, str]) -> UpstreamRequest:
@@ -59,11 +87,16 @@ def build_cancel(upstream: UpstreamConfig, response_id: str, environ: Mapping[st
 
 
 def _url(upstream: UpstreamConfig) -> str:
-    return upstream.base_url.rstrip("/") + upstream.path
+    dialect = DIALECTS.get(upstream.wire, DIALECTS["responses"])
+    return upstream.base_url.rstrip("/") + (upstream.path or dialect.path)
 
 
 def _headers(upstream: UpstreamConfig, environ: Mapping[str, str]) -> dict[str, str]:
+    """The wire's own headers, then those of the configuration, then what we need to read the answer."""
+    dialect = DIALECTS.get(upstream.wire, DIALECTS["responses"])
+    configured = {name.lower() for name in upstream.headers}
     headers = {
+        **{name: value for name, value in dialect.headers.items() if name.lower() not in configured},
         **upstream.headers,
         "Accept": "text/event-stream",
         "Accept-Encoding": "identity",  # a compressed stream is held back by its compressor
@@ -73,5 +106,5 @@ def _headers(upstream: UpstreamConfig, environ: Mapping[str, str]) -> dict[str, 
         key = environ.get(upstream.api_key_env, "")
         if not key:
             raise RequestError(f"the variable {upstream.api_key_env} holds no key")
-        headers["Authorization"] = f"Bearer {key}"
+        headers |= dialect.key_headers(key)
     return headers

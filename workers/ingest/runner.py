@@ -145,7 +145,7 @@ class Runner:
         except SourceError as failure:
             self._failure = failure
         except RequestError as error:
-            self._failure = SourceError.ours("upstream_not_configured", str(error))
+            self._failure = SourceError.ours(error.code, str(error))
         except Exception:  # noqa: BLE001 - a turn that is still ours ends by name
             self._log.exception("ingest_error")
             self._failure = SourceError.ours("ingest_error", "the turn met a fault of our own; its log entry says more")

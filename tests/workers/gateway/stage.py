@@ -24,6 +24,7 @@ from workers.streams.connection import AsyncClient, connect
 UPSTREAMS = {
     "main": UpstreamConfig(base_url="http://127.0.0.1:9", models=["small", "large"]),
     "other": UpstreamConfig(base_url="http://127.0.0.1:9", models=["odd"], gateway_tools=["lookup"]),
+    "talk": UpstreamConfig(base_url="http://127.0.0.1:9", wire="chat", models=["talker"]),
 }
 TARGETS = {"log": TargetConfig(channel="console"), "hook": TargetConfig(channel="webhook", url="http://127.0.0.1:9/")}
 

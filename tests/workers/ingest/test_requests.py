@@ -48,3 +48,46 @@ def test_a_resumable_upstream_is_asked_for_a_response_that_outlives_the_connecti
     again = build_reattach(upstream, "resp/1", {})
     assert (again.method, again.url, again.body) == ("GET", "http://x/v1/responses/resp%2F1?stream=true", None)
     assert build_cancel(upstream, "resp_1", {}).url == "http://x/v1/responses/resp_1/cancel"
+
+
+CHAT = UpstreamConfig(base_url="https://api.test/v1", wire="chat", api_key_env="SOME_KEY")
+MESSAGES = UpstreamConfig(base_url="https://api.test/v1", wire="messages", api_key_env="SOME_KEY")
+
+
+def test_each_wire_is_asked_in_its_own_form_at_its_own_path_with_its_own_key_header() -> None:
+    chat = build(CHAT, '{"model":"m","input":"hi"}', ENVIRON)
+    assert chat.url == "https://api.test/v1/chat/completions"
+    assert chat.headers["Authorization"] == "Bearer sk-very-secret"
+    assert msgspec.json.decode(chat.body or b"")["messages"] == [{"role": "user", "content": "hi"}]
+    messages = build(MESSAGES, '{"model":"m","input":"hi"}', ENVIRON)
+    assert messages.url == "https://api.test/v1/messages"
+    assert (messages.headers["x-api-key"], messages.headers["anthropic-version"]) == ("sk-very-secret", "2023-06-01")
+    assert "Authorization" not in messages.headers
+    assert msgspec.json.decode(messages.body or b"")["max_tokens"] == 8192
+
+
+def test_the_configuration_rules_over_the_wire_s_path_and_headers() -> None:
+    upstream = UpstreamConfig(
+        base_url="http://x", wire="messages", path="/other", headers={"Anthropic-Version": "2030-01-01"}
+    )
+    request = build(upstream, '{"input":"hi"}', {})
+    assert request.url == "http://x/other"
+    assert [value for name, value in request.headers.items() if name.lower() == "anthropic-version"] == ["2030-01-01"]
+
+
+def test_a_verbatim_body_passes_byte_for_byte_and_is_a_stream() -> None:
+    for upstream in (UPSTREAM, CHAT, MESSAGES):
+        sent = build(upstream, '{"messages":[1.10],"stream_options":{"x":1},"foldline":{"verbatim":true}}', ENVIRON)
+        assert sent.body == b'{"messages":[1.10],"stream_options":{"x":1},"stream":true}'
+
+
+def test_our_own_member_never_goes_upstream() -> None:
+    for ours in ('{"verbatim":false}', "null", "{}", "3"):
+        body = build(UPSTREAM, f'{{"input":"hi","foldline":{ours}}}', ENVIRON).body
+        assert body == b'{"input":"hi","stream":true}'
+
+
+def test_what_the_wire_cannot_say_is_refused_by_name() -> None:
+    with pytest.raises(RequestError, match=r"max_tool_calls .*wire chat") as caught:
+        build(CHAT, '{"input":"hi","max_tool_calls":3}', ENVIRON)
+    assert caught.value.code == "upstream_request_unsupported"
