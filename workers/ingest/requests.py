@@ -19,6 +19,8 @@ NOT_OURS = frozenset({"background", "stream", "stream_options", OURS})
 """Members that say how *our* client wants its answer; upstream we always stream and never leave."""
 
 TRUE = msgspec.Raw(b"true")
+MODEL = "{model}"
+"""Where the model stands in a path."""
 
 
 class RequestError(Exception):
@@ -53,8 +55,11 @@ def build(upstream: UpstreamConfig, request: str | bytes, environ: Mapping[str, 
     except msgspec.DecodeError as error:
         raise RequestError(f"the turn's request is no JSON object: {error}") from None
     dialect = DIALECTS.get(upstream.wire)
+    model = _word(members.get("model"))
     if _is_verbatim(members):
         body = {name: value for name, value in members.items() if name != OURS} | {"stream": TRUE}
+        if dialect is not None and MODEL in dialect.path:
+            body = {name: value for name, value in body.items() if name not in {"model", "stream"}}
     elif dialect is None or dialect.translate is None:
         body = {name: value for name, value in members.items() if name not in NOT_OURS} | {"stream": TRUE}
         if upstream.resumable:  # only a stored response that runs by itself can be read again
@@ -66,7 +71,12 @@ def build(upstream: UpstreamConfig, request: str | bytes, environ: Mapping[str, 
             raise RequestUnsupportedError(str(refused)) from None
         body = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in made.items()}
     headers = {**_headers(upstream, environ), "Content-Type": "application/json"}
-    return UpstreamRequest(url=_url(upstream), headers=headers, body=msgspec.json.encode(body))
+    return UpstreamRequest(url=_url(upstream, model), headers=headers, body=msgspec.json.encode(body))
+
+
+def _word(value: msgspec.Raw | None) -> str:
+    word = msgspec.json.decode(value) if value is not None else None
+    return word if isinstance(word, str) else ""
 
 
 def _is_verbatim(members: Mapping[str, msgspec.Raw]) -> bool:
@@ -86,9 +96,14 @@ def build_cancel(upstream: UpstreamConfig, response_id: str, environ: Mapping[st
     return UpstreamRequest(url=url, headers=_headers(upstream, environ), body=b"")
 
 
-def _url(upstream: UpstreamConfig) -> str:
+def _url(upstream: UpstreamConfig, model: str = "") -> str:
     dialect = DIALECTS.get(upstream.wire, DIALECTS["responses"])
-    return upstream.base_url.rstrip("/") + (upstream.path or dialect.path)
+    path = upstream.path or dialect.path
+    if MODEL in path:
+        if not model:
+            raise RequestError("the request names no model, which this upstream's path needs")
+        path = path.replace(MODEL, quote(model, safe=""))
+    return upstream.base_url.rstrip("/") + path
 
 
 def _headers(upstream: UpstreamConfig, environ: Mapping[str, str]) -> dict[str, str]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from workers.upstream import chat, messages
+from workers.upstream import acp, chat, gemini, messages
 from workers.upstream.reading import Members
 
 Json = dict[str, Any]
@@ -15,13 +15,20 @@ def _bearer(key: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {key}"}
 
 
+def _x_goog_api_key(key: str) -> dict[str, str]:
+    return {"x-goog-api-key": key}
+
+
 def _x_api_key(key: str) -> dict[str, str]:
     return {"x-api-key": key}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
-    """How one wire is asked. Without `translate` the body is the client's own: this wire is the shape of all requests."""
+    """How one wire is asked. Without `translate` the body is the client's own: this wire is the shape of all requests.
+
+    A path may have a place for the model; then the body names none, and says nothing of streaming, which is the path's.
+    """
 
     path: str
     key_headers: Callable[[str], dict[str, str]] = _bearer
@@ -30,8 +37,14 @@ class Dialect:
 
 
 DIALECTS: dict[str, Dialect] = {
+    "acp": Dialect(path="", translate=acp.translate),
     "responses": Dialect(path="/responses"),
     "chat": Dialect(path="/chat/completions", translate=chat.translate),
+    "gemini": Dialect(
+        path="/models/{model}:streamGenerateContent?alt=sse",
+        key_headers=_x_goog_api_key,
+        translate=gemini.translate,
+    ),
     "messages": Dialect(
         path="/messages",
         key_headers=_x_api_key,

@@ -9,13 +9,12 @@ from typing import Any
 
 import msgspec
 
+from pipeline.normalize.messages.shape import REDACTED
 from workers.upstream.reading import Members, UnsupportedError, kept_here
 
 Json = dict[str, Any]
 MAX_TOKENS = 8192
 """Sent where the client sets no limit, because the wire demands one."""
-REDACTED = "redacted_thinking:"
-"""What a reasoning item's `encrypted_content` begins with where the thinking itself was withheld."""
 SAME = ("temperature", "top_p", "top_k", "stop_sequences", "thinking")
 """Members that the wire has under the same name."""
 EFFORTS = frozenset({"low", "medium", "high", "xhigh", "max"})

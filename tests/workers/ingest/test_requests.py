@@ -91,3 +91,20 @@ def test_what_the_wire_cannot_say_is_refused_by_name() -> None:
     with pytest.raises(RequestError, match=r"max_tool_calls .*wire chat") as caught:
         build(CHAT, '{"input":"hi","max_tool_calls":3}', ENVIRON)
     assert caught.value.code == "upstream_request_unsupported"
+
+
+GEMINI = UpstreamConfig(base_url="https://api.test/v1beta", wire="gemini", api_key_env="SOME_KEY")
+
+
+def test_a_gemini_upstream_is_asked_by_a_path_that_names_the_model() -> None:
+    request = build(GEMINI, '{"model":"models/odd name","input":"hi","stream":true}', ENVIRON)
+    assert request.url == "https://api.test/v1beta/models/models%2Fodd%20name:streamGenerateContent?alt=sse"
+    assert request.headers["x-goog-api-key"] == "sk-very-secret"
+    assert msgspec.json.decode(request.body or b"") == {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
+    with pytest.raises(RequestError, match="no model"):
+        build(GEMINI, '{"input":"hi"}', ENVIRON)
+
+
+def test_a_verbatim_gemini_body_says_neither_model_nor_stream() -> None:
+    request = build(GEMINI, '{"model":"m","contents":[1.10],"foldline":{"verbatim":true}}', ENVIRON)
+    assert request.body == b'{"contents":[1.10]}'
