@@ -29,6 +29,9 @@ class Kind:
     call: bool = False  # whether a call id belongs to its identity
     deltas: str | None = None  # the stem of its input's events
     blank: Callable[[Slot], Json] = lambda slot: {"name": slot.name} if slot.name else {}  # where it has no item yet
+    asked: Callable[[Json, str], Json] = lambda item, _input: (
+        item
+    )  # what its input asks for, where no member holds that
     result: Callable[[Json, Any, bool], Json] = lambda item, _output, _failed: (
         item
     )  # what came of it, where no item tells
@@ -189,6 +192,24 @@ def _code_result(item: Json, output: Any, failed: bool) -> Json:  # noqa: ARG001
     return {**item, "outputs": [{"type": "logs", "logs": text}] if text else []}
 
 
+def _search_asked(item: Json, asked: str) -> Json:
+    """A search tells what it looked for, as far as its input says so."""
+    try:
+        query = msgspec.json.decode(asked).get("query")
+    except (msgspec.DecodeError, RecursionError, AttributeError):
+        query = None
+    return {**item, "action": {"type": "search", "query": query if isinstance(query, str) else ""}}
+
+
+def _search_result(item: Json, output: Any, failed: bool) -> Json:  # noqa: ARG001  a column of the table
+    found = output if isinstance(output, list) else []
+    links = [one["url"] for one in found if isinstance(one, dict) and isinstance(one.get("url"), str)]
+    action = item.get("action")
+    if not links or not isinstance(action, dict):
+        return item
+    return {**item, "action": {**action, "sources": [{"type": "url", "url": link} for link in links]}}
+
+
 def _words(output: Any) -> str:
     """A tool's output as text: text as it came, blocks of text joined, anything else as JSON."""
     if isinstance(output, str):
@@ -251,7 +272,9 @@ KINDS: dict[str, Kind] = {
         blank=_code_blank,
         result=_code_result,
     ),
-    "web_search_call": _opaque("web_search_call", "ws"),
+    "web_search_call": _opaque(
+        "web_search_call", "ws", blank=lambda _slot: {}, asked=_search_asked, result=_search_result
+    ),
     "shell_call": _opaque("shell_call", "sh", call=True),
 }
 _OTHER = _opaque("other", "item")

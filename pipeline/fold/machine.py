@@ -233,4 +233,5 @@ def _told(row: Kind, slot: Slot, event: ToolFinished) -> Json:
     item = row.finalize(slot, status)
     if row.input is not None and event.input:
         item = {**item, row.input: event.input}
+    item = row.asked(item, event.input or "")
     return row.result(item, event.output, failed) if failed or event.output is not None else item

@@ -200,7 +200,8 @@ class Relay:
             return
         members: dict[str, Any] = {"type": _DELTAS[part.track], **restored}
         if part.track == "text":
-            members["logprobs"] = []
+            given = wire.get("logprobs") if wire is not None else None
+            members["logprobs"] = given if isinstance(given, list) else []
         self._funnel.emit_local(members)
 
     def final(self, event: BlockFinal, part: Part) -> None:
@@ -232,7 +233,11 @@ class Relay:
         """A mark on a text."""
         if not part.opened:
             self._open(part)
-        self._funnel.emit_upstream(_own(event.wire), {"type": _ANNOTATION, **self._place(part)} | _type_of(event.wire))
+        if own := _own(event.wire):
+            self._funnel.emit_upstream(own, {**self._place(part), "type": own["type"]})
+        elif (annotation := (event.wire or {}).get("annotation")) is not None:
+            place = {**self._place(part), "annotation_index": len(part.annotations) - 1}
+            self._funnel.emit_local({"type": _ANNOTATION, **place, "annotation": annotation})
 
     def _open(self, part: Part, wire: Json | None = None, *, family: str | None = None) -> None:
         """The start of a part; made where the upstream left it out and clients need it."""
@@ -299,12 +304,6 @@ class Relay:
 def _own(wire: Json | None) -> Json:
     """The members of the upstream's event, if the wire is one; else nothing is passed on."""
     return wire if wire is not None and isinstance(wire.get("type"), str) else {}
-
-
-def _type_of(wire: Json | None) -> dict[str, str]:
-    """The upstream's own type, where it has one."""
-    kind = _own(wire).get("type")
-    return {} if kind is None else {"type": kind}
 
 
 def _is_progress(kind: str) -> bool:

@@ -10,6 +10,8 @@ from pipeline.events import ErrorInfo, Event, TurnCancelled, TurnFailed
 from workers.ingest.failures import SourceError
 
 TRUNCATED = "upstream_truncated"
+UNEXPLAINED = frozenset({TRUNCATED, "empty_stream"})
+"""What an adapter says of a body that just ended."""
 
 
 def unfinished(seq: int, at: int) -> TurnFailed:
@@ -25,7 +27,7 @@ def last_word(event: Event, *, failure: SourceError | None, cancelled: bool) -> 
         return event
     if cancelled:
         return TurnCancelled(seq=event.seq, at=event.at, reason="cancelled", usage=event.usage, wire=event.wire)
-    if failure is None or event.error.code != TRUNCATED:
+    if failure is None or event.error.code not in UNEXPLAINED:
         return event
     wire = event.wire if failure.status is None else {**(event.wire or {}), "http_status": failure.status}
     return msgspec.structs.replace(event, error=failure.error, wire=wire)

@@ -7,7 +7,18 @@ stop, at the start of another, or with the turn, and gets its final word there. 
 from typing import Any
 
 from pipeline.normalize.defects import defect, index_of, word_of
-from pipeline.normalize.messages.shape import CALLS, DELTAS, MARKS, RESULT, TEXTS, input_text, more_than, object_of
+from pipeline.normalize.messages.shape import (
+    CALLS,
+    CLIENTS,
+    DELTAS,
+    MARKS,
+    REDACTED,
+    RESULT,
+    TEXTS,
+    input_text,
+    more_than,
+    object_of,
+)
 from pipeline.normalize.slots import Slot, SlotNarrator, call_status
 
 Json = dict[str, Any]
@@ -133,6 +144,8 @@ class Blocks:
                 block.waits = True
                 self._waiting[block.id] = block
                 narrator.status("input_finished", block.item, detail=text)
+        elif block.kind == "redacted_thinking" and whole:
+            narrator.status("item_finished", block.item, wire=_finished(block))
         elif block.kind in TEXTS or block.slot.pieces:
             for wire in block.citations:
                 citation = object_of(wire["delta"].get("citation"))
@@ -179,7 +192,8 @@ class Blocks:
         block.given = input_text(opening.get("input"))
         more = more_than(opening, "type", "id", "name", "input")
         wire = {**self._narrator.take_rest(), **({"content_block": more} if more else {})}
-        self._narrator.tool_started(block.item, block.id, name, CALLS[block.kind] or name or "server", wire)
+        kind = CALLS[block.kind] or (name if name not in CLIENTS else "")
+        self._narrator.tool_started(block.item, block.id, name, kind or "server", wire)
 
     def _result(self, block: Block, opening: Json) -> bool:
         """End the call whose result a block is; False where it is of none that waits."""
@@ -226,10 +240,11 @@ class Blocks:
 
 
 def _finished(block: Block) -> Json | None:
-    """The item that thinking becomes where it is signed: the signature is what a later request must give back."""
-    if not block.signature:
-        return None
-    return {"item": {"type": "reasoning", "summary": [], "encrypted_content": block.signature}}
+    """The item that thinking becomes: its signature, or all of it where it is withheld, is what a later request gives back."""
+    signature = block.signature
+    if block.kind == "redacted_thinking":
+        signature = REDACTED + word_of(block.opening.get("data"))
+    return {"item": {"type": "reasoning", "summary": [], "encrypted_content": signature}} if signature else None
 
 
 def _annotation(block: Block, citation: Json) -> Json:

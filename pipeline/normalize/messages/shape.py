@@ -19,7 +19,11 @@ MARKS: Final = {"signature_delta": "signature", "citations_delta": "annotation",
 """Deltas that say something of their block and are no text of it, and the status that tells of each."""
 CALLS: Final = {"tool_use": "function", "server_tool_use": "", "mcp_tool_use": "mcp"}
 """Calls and their kinds; the server's own tools are of the kind that they are named."""
-RESULT = "_tool_result"
+CLIENTS: Final = frozenset({"function", "custom"})
+"""Kinds of calls that clients answer; a tool of the server's own that is so named is none of them."""
+RESULT: Final = "_tool_result"
+REDACTED: Final = "redacted_thinking:"
+"""What the public form of withheld thinking begins with; what follows is to be given back as it is."""
 
 _REQUIRED: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "message_start": (("message", "object"), ("message.id", "word")),
