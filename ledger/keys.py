@@ -86,6 +86,11 @@ class Keyspace:
         """Hashes of API keys, each with its tenant."""
         return f"{self.prefix}:keys"
 
+    @property
+    def modes(self) -> str:
+        """Per runtime whether its turns are delivered or shadowed, over the configuration."""
+        return f"{self.prefix}:modes"
+
     def workers(self, role: str) -> str:
         """Heartbeats of a role's workers."""
         return f"{self.prefix}:workers:{role}"
@@ -138,6 +143,10 @@ class Keyspace:
     def turns(self, partition: int) -> str:
         """Index of recent turns by the time they were submitted, for listings."""
         return self._of(partition, "turns")
+
+    def shadow(self, partition: int) -> str:
+        """Index of the turns that are shadowed, by the time they were submitted."""
+        return self._of(partition, "shadow")
 
     def sending(self, partition: int) -> str:
         """Parts that are being sent."""
@@ -193,6 +202,10 @@ class Keyspace:
         """Ids of the turn's parts."""
         return self._of(self.partition_of_turn(turn), f"parts:{turn}")
 
+    def legacy(self, turn: str) -> str:
+        """What another path says it sent of a shadowed turn."""
+        return self._of(self.partition_of_turn(turn), f"legacy:{turn}")
+
     def part(self, part_id: str) -> str:
         """One part; its id is `turn/block/target hash/part`."""
         turn, _, rest = part_id.partition("/")
@@ -216,6 +229,7 @@ _TURN_ENDS = "TTL `retention` once the turn has ended and its last delivery is s
 KEY_TABLE: Final[tuple[KeyRow, ...]] = (
     KeyRow("fl:meta", "hash", "schema version `schema`, number of partitions `partitions`", "every process at start", "permanent", "2 fields"),
     KeyRow("fl:keys", "hash", "hash of an API key: JSON with tenant, name, time", "`foldline keys`", "permanent", "one field per key added"),
+    KeyRow("fl:modes", "hash", "runtime: `live` or `shadow`, over the configuration", "`foldline shadow set`", "permanent", "one field per runtime"),
     KeyRow("fl:workers:<role>", "zset", "workers by the Redis time at which their heartbeat runs out", "the role's workers", "each heartbeat removes the lapsed", "one member per live process"),
     KeyRow("fl:idem:<hash of tenant, key>", "hash", "turn, session, body hash of a submitted idempotency key", "gateway", "TTL from submit", "4 fields"),
     KeyRow("fl:{7}:requests", "stream, group `ingest`", "submitted turns; a pending entry is a turn being ingested", "gateway adds, the terminal's publish or commit deletes", "permanent key; entries end with their turn", "admission: unfinished turns of the partition"),
@@ -231,6 +245,8 @@ KEY_TABLE: Final[tuple[KeyRow, ...]] = (
     KeyRow("fl:{7}:frames:<turn>", "stream", "the public stream: `first n sse` per commit, id `(last + 1)-0`", "fold", _TURN_ENDS, "the turn's output"),
     KeyRow("fl:{7}:block:<turn>:<block>", "hash", "opener, text, closer, separator, markers", "fold", "TTL `retention` once it is planned", "the turn's text"),
     KeyRow("fl:{7}:blocks", "stream, group `delivery`", "ids of new blocks, in commit order", "fold adds and trims", "permanent key; trimmed behind delivery's position", "blocks not yet planned"),
+    KeyRow("fl:{7}:shadow", "zset", "shadowed turn by the time it was submitted", "submit", "submit removes what is older than `turn_ms` after", "turns shadowed within that time"),
+    KeyRow("fl:{7}:legacy:<turn>", "hash", "what another path sent of a shadowed turn: number: JSON with target and text; `total` once it is all", "gateway", "TTL `retention` from the last report", "the gateway's bounds on a report"),
     KeyRow("fl:{7}:lanes", "zset", "lanes that hold parts, by the time at which they are looked at", "delivery", "member ends with its lane", "one per lane"),
     KeyRow("fl:{7}:lane:<hash of session, target>", "list", "part ids in order", "delivery", "ends with its last part", "unsettled parts of the lane"),
     KeyRow("fl:{7}:serial:<hash of session>", "list", "turns of a serial session in the order of submission", "submit adds, delivery removes", "TTL from the last submit", "unfinished turns of the session, and ended ones that nobody waits behind"),

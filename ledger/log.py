@@ -117,6 +117,13 @@ class TurnCommit:
     """The entry from which on the fold ignores the turn's events; ends the turn for its producers too."""
     tool_waits: bool = False
     """Whether a tool call is open that foldline has to see answered; starts the tool time-out."""
+    parent: str = ""
+    """The turn whose child this one is: hears the notes. Of the same partition."""
+    notes_next: int = 0
+    """How many notes the parent was told before."""
+    notes: int = 0
+    notes_json: str = ""
+    """What the parent is told now: a batch of events under the producer `child:<turn>`, from number `notes_next` on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,7 +298,9 @@ def commit(keys: Keyspace, batch: Commit) -> Call[CommitReply]:
         len(batch.turns),
     ]
     for turn in batch.turns:
+        parent = turn.parent or turn.turn
         names += [keys.turn(turn.turn), keys.frames(turn.turn), keys.entries(turn.turn), keys.parts(turn.turn)]
+        names += [keys.turn(parent), keys.entries(parent)]
         names += [keys.block(turn.turn, turn.blocks_next + index) for index in range(len(turn.blocks))]
         args += _turn_arguments(turn)
     return Call("commit", tuple(names), tuple(args), _decode_commit)
@@ -300,6 +309,7 @@ def commit(keys: Keyspace, batch: Commit) -> Call[CommitReply]:
 def _turn_arguments(turn: TurnCommit) -> Iterator[Argument]:
     yield from (turn.turn, turn.frames_next, turn.frames, turn.sse, turn.blocks_next, len(turn.blocks))
     yield from (turn.state.value, turn.quarantined, int(turn.tool_waits))
+    yield from (turn.parent, turn.notes_next, turn.notes, turn.notes_json)
     fields: dict[str, Argument] = {"digest": turn.digest, "fold_version": turn.fold_version}
     fields |= {name: value for name in ("usage", "error", "upstream_id") if (value := getattr(turn, name))}
     yield len(fields)

@@ -14,6 +14,11 @@ from ledger.replies import as_entries, as_pairs
 RECORD_VERSION: Final = 1
 """Version of the stored hashes of turns and blocks."""
 
+LIVE: Final = "live"
+"""The mode of a turn that is delivered."""
+SHADOW: Final = "shadow"
+"""The mode of a turn of which foldline records what it would deliver, while another path delivers it."""
+
 START: Final = "0-0"
 """The position before the first entry of a stream."""
 
@@ -48,8 +53,13 @@ class TurnRecord:
     started: str
     targets: str
     serial: bool
+    mode: str
+    """`live` or `shadow`; decided when the turn was submitted."""
+    parent: str
+    parent_call: str
     entry: str
-    """Id of the turn's entry in `requests`."""
+    """Id of the turn's entry in `requests`; "" when an external producer carries it."""
+    external_token: str
     ingest_token: str
     ingest_worker: str
     ingest_epoch: int
@@ -61,6 +71,10 @@ class TurnRecord:
     """Id of the turn's last log entry."""
     frames_next: int
     blocks_next: int
+    notes_next: int
+    """How many notes the turn's parent was told."""
+    notes_unheard: int
+    """How many of them came after the parent's end."""
     digest: str
     fold_version: int
     quarantined: str
@@ -101,6 +115,10 @@ class TurnRecord:
             started=text("started"),
             targets=text("targets"),
             serial=text("serial") == "1",
+            mode=text("mode") or LIVE,
+            parent=text("parent"),
+            parent_call=text("parent_call"),
+            external_token=text("external_token"),
             entry=text("entry"),
             ingest_token=text("ingest_token"),
             ingest_worker=text("ingest_worker"),
@@ -110,6 +128,8 @@ class TurnRecord:
             tail=text("tail"),
             frames_next=number("frames_next"),
             blocks_next=number("blocks_next"),
+            notes_next=number("notes_next"),
+            notes_unheard=number("notes_unheard"),
             digest=text("digest"),
             fold_version=number("fold_version"),
             quarantined=text("quarantined"),

@@ -16,7 +16,7 @@ from typing import Any, Final
 from ledger.commands import Call
 from ledger.errors import Full, UnexpectedReply
 from ledger.keys import Keyspace
-from ledger.records import RECORD_VERSION, TurnRecord, turn_record
+from ledger.records import LIVE, RECORD_VERSION, SHADOW, TurnRecord, turn_record
 from ledger.replies import as_entries, as_int, as_pairs, as_text, as_texts
 
 SERIAL_MS: Final = 24 * 3600 * 1000
@@ -67,6 +67,14 @@ class NewTurn:
     serial: bool = False
     tools_token: str = ""
     """The token under which the producer `tools` publishes, when the turn has one."""
+    external_token: str = ""
+    """The token of the external producer that carries the turn; no ingest process is asked to then."""
+    parent: str = ""
+    """The turn whose child this one is: of the same session and tenant, and begun."""
+    parent_call: str = ""
+    """The call of the parent that the child's result answers."""
+    shadow_ms: int = 0
+    """Above 0: nothing of the turn is sent, and it is listed for so long to be compared with what another path sent."""
 
 
 class SubmitStatus(StrEnum):
@@ -76,6 +84,10 @@ class SubmitStatus(StrEnum):
     ALREADY = "ALREADY"
     TENANT_FULL = "TENANT_FULL"
     PARTITION_FULL = "PARTITION_FULL"
+    PARENT_UNKNOWN = "PARENT_UNKNOWN"
+    """No such turn, or another tenant's."""
+    PARENT_NOT_STARTED = "PARENT_NOT_STARTED"
+    """The parent has no event yet; repeat once it has."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,6 +183,9 @@ def claim_idempotency(
 def submit(keys: Keyspace, new: NewTurn, *, tenant_limit: int, partition_limit: int) -> Call[SubmitStatus]:
     """Create a turn, its deadline and its request entry unless it exists; Full when memory is short."""
     partition = keys.partition_of_turn(new.turn)
+    if new.parent and keys.partition_of_turn(new.parent) != partition:
+        msg = f"{new.turn} cannot be a child of {new.parent}: they are of two partitions"
+        raise ValueError(msg)
     fields: dict[str, str | int] = {
         "v": RECORD_VERSION,
         "id": new.turn,
@@ -184,6 +199,9 @@ def submit(keys: Keyspace, new: NewTurn, *, tenant_limit: int, partition_limit: 
         "targets": new.targets,
         "serial": int(new.serial),
         "tools_token": new.tools_token,
+        "parent": new.parent,
+        "parent_call": new.parent_call,
+        "mode": SHADOW if new.shadow_ms else LIVE,
         "queue_ms": new.limits.queue_ms,
         "turn_ms": new.limits.turn_ms,
         "silence_ms": new.limits.silence_ms,
@@ -210,6 +228,8 @@ def submit(keys: Keyspace, new: NewTurn, *, tenant_limit: int, partition_limit: 
             keys.turns(partition),
             keys.committed(partition),
             keys.serial(partition, new.session),
+            keys.turn(new.parent or new.turn),
+            keys.shadow(partition),
         ),
         (
             new.turn,
@@ -218,6 +238,9 @@ def submit(keys: Keyspace, new: NewTurn, *, tenant_limit: int, partition_limit: 
             partition_limit,
             min(new.limits.queue_ms, new.limits.turn_ms),
             SERIAL_MS if new.serial else 0,
+            new.parent,
+            new.external_token,
+            new.shadow_ms,
             *(item for pair in fields.items() for item in pair),
         ),
         decode,

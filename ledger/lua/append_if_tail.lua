@@ -7,6 +7,7 @@
 -- CRASH before: the timer comes again.  after: a repeat answers ALREADY; the next owner finds the entry in the log.
 
 -- include kinds
+-- include adding
 -- include append
 local wrong = wrong_kind({'hash', 'stream', 'list', 'zset', 'stream', 'zset', 'hash', 'hash'})
 if wrong then return wrong end

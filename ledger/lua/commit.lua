@@ -2,14 +2,17 @@
 -- commit: store the frames, blocks and state that came of a batch of log entries, together with the batch's position.
 -- KEYS  1 owner of the fold (hash)   2 committed (hash)   3 log (stream, group fold)   4 blocks (stream)   5 inflight (zset)
 --       6 admitted (hash)   7 requests (stream, group ingest)   8 deadlines (zset)
---       then per turn: turn (hash), frames (stream), entries (list), parts (list), and each new block (hash)
+--       then per turn: turn (hash), frames (stream), entries (list), parts (list), parent's turn (hash) and entries (list) or its
+--       own, and each new block (hash)
 -- ARGV  1 token   2 prev   3 last   4 commit id   5 events   6 retention_ms   7 number of entries, then their ids; number of turns,
---       then per turn: turn, frames_next, frames, sse, blocks_next, blocks, state, quarantined, tool waits: 1 | 0, number of fields,
---       the fields and values, and per block: version, opener, text, closer, separator, markers
+--       then per turn: turn, frames_next, frames, sse, blocks_next, blocks, state, quarantined, tool waits: 1 | 0, parent or empty,
+--       notes_next, notes, events (what the parent is told), number of fields, the fields and values, and per block: version,
+--       opener, text, closer, separator, markers
 -- REPLY {OK | ALREADY | STALE | MISMATCH, what differs: committed | <turn> <field>}
 -- CRASH before: the owner repeats the same call, or the next owner folds the batch again.  after: a repeat answers ALREADY.
 
 -- include kinds
+-- include adding
 local wrong = wrong_kind({'hash', 'hash', 'stream', 'stream', 'zset', 'hash', 'stream', 'zset'})
 if wrong then return wrong end
 if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then return {'STALE', ''} end
@@ -25,23 +28,29 @@ local function take(count)
   return at - count
 end
 for _ = 1, tonumber(ARGV[take(1)]) do
-  local a = take(10)
+  local a = take(14)
   local one = {id = ARGV[a], frames_next = tonumber(ARGV[a + 1]), frames = tonumber(ARGV[a + 2]), sse = ARGV[a + 3],
     blocks_next = tonumber(ARGV[a + 4]), blocks = tonumber(ARGV[a + 5]), state = ARGV[a + 6], quarantined = ARGV[a + 7],
-    tool_waits = ARGV[a + 8] == '1', fields = tonumber(ARGV[a + 9]), key = key}
+    tool_waits = ARGV[a + 8] == '1', parent = ARGV[a + 9], notes_next = tonumber(ARGV[a + 10]), notes = tonumber(ARGV[a + 11]),
+    events = ARGV[a + 12], fields = tonumber(ARGV[a + 13]), key = key}
   one.fields_at = take(2 * one.fields)
   one.blocks_at = take(6 * one.blocks)
-  key = key + 4 + one.blocks
+  key = key + 6 + one.blocks
   local stored = redis.call('HMGET', KEYS[one.key], 'id', 'state', 'frames_next', 'blocks_next', 'tenant', 'entry', 'targets', 'planned',
-    'open_parts')
+    'open_parts', 'notes_next')
   if not stored[1] then return {'MISMATCH', one.id .. ' missing'} end
   if stored[2] ~= 'queued' and stored[2] ~= 'running' then return {'MISMATCH', one.id .. ' state'} end
   if stored[3] ~= ARGV[a + 1] then return {'MISMATCH', one.id .. ' frames_next'} end
   if stored[4] ~= ARGV[a + 4] then return {'MISMATCH', one.id .. ' blocks_next'} end
+  if (stored[10] or '0') ~= ARGV[a + 10] then return {'MISMATCH', one.id .. ' notes_next'} end
   local top = redis.call('XREVRANGE', KEYS[one.key + 1], '+', '-', 'COUNT', 1)[1]
   if top and top[1] ~= one.frames_next .. '-0' then return {'MISMATCH', one.id .. ' frames'} end
   for i = 1, one.blocks do
-    if redis.call('EXISTS', KEYS[one.key + 3 + i]) == 1 then return {'MISMATCH', one.id .. ' block ' .. one.blocks_next + i - 1} end
+    if redis.call('EXISTS', KEYS[one.key + 5 + i]) == 1 then return {'MISMATCH', one.id .. ' block ' .. one.blocks_next + i - 1} end
+  end
+  if one.notes > 0 then -- neither may be of a foreign kind
+    redis.call('HGET', KEYS[one.key + 4], 'id')
+    redis.call('LLEN', KEYS[one.key + 5])
   end
   one.tenant, one.entry, one.stored = stored[5], stored[6], stored
   one.to_nobody = stored[7] == '' or stored[7] == '[]'
@@ -60,7 +69,7 @@ for _, one in ipairs(turns) do
     redis.call('XADD', KEYS[one.key + 1], one.frames_next + one.frames .. '-0', 'first', one.frames_next, 'n', one.frames, 'sse', one.sse)
   end
   for i = 1, one.blocks do
-    local block, b, ordinal = KEYS[one.key + 3 + i], one.blocks_at + 6 * (i - 1), one.blocks_next + i - 1
+    local block, b, ordinal = KEYS[one.key + 5 + i], one.blocks_at + 6 * (i - 1), one.blocks_next + i - 1
     redis.call('HSET', block, 'v', ARGV[b], 'opener', ARGV[b + 1], 'text', ARGV[b + 2], 'closer', ARGV[b + 3],
       'separator', ARGV[b + 4], 'markers', ARGV[b + 5])
     if one.to_nobody then
@@ -84,13 +93,29 @@ for _, one in ipairs(turns) do
     redis.call('HSET', turn, 'ended_at', now)
     redis.call('ZREM', KEYS[5], one.id)
     redis.call('ZREM', KEYS[8], one.id)
-    redis.call('XACK', KEYS[7], 'ingest', one.entry)
-    redis.call('XDEL', KEYS[7], one.entry)
+    if one.entry then -- a turn of an external producer has none
+      redis.call('XACK', KEYS[7], 'ingest', one.entry)
+      redis.call('XDEL', KEYS[7], one.entry)
+    end
     admit_less(one.tenant)
     admit_less('*')
     if planned == one.blocks_next + one.blocks and tonumber(one.stored[9]) <= 0 then
       for i = one.key, one.key + 3 do redis.call('PEXPIRE', KEYS[i], ARGV[6]) end -- nothing left to deliver
     end
+  end
+end
+-- What children tell: into the log of a parent that can still hear it, else it is counted.
+for _, one in ipairs(turns) do
+  if one.notes > 0 then
+    local key = {turn = KEYS[one.key + 4], log = KEYS[3], entries = KEYS[one.key + 5], inflight = KEYS[5], deadlines = KEYS[8],
+      committed = KEYS[2]}
+    local parent = redis.call('HMGET', key.turn, 'tenant', 'ended', 'tail', 'bytes_max')
+    if parent[1] == one.tenant and not parent[2] and parent[3] then
+      add_entry(key, one.parent, 'child:' .. one.id, one.notes_next, one.notes, one.events, true, tonumber(parent[4]) or 0)
+    else
+      redis.call('HINCRBY', KEYS[one.key], 'notes_unheard', one.notes)
+    end
+    redis.call('HSET', KEYS[one.key], 'notes_next', one.notes_next + one.notes)
   end
 end
 local from, to = 8, 7 + tonumber(ARGV[7])

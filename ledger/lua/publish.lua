@@ -7,6 +7,7 @@
 -- CRASH before: the producer repeats from what it keeps.  after: a repeat answers ALREADY and adds nothing.
 
 -- include kinds
+-- include adding
 -- include append
 local wrong = wrong_kind({'hash', 'stream', 'list', 'zset', 'stream', 'zset', 'hash'})
 if wrong then return wrong end

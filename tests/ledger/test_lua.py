@@ -5,7 +5,7 @@ import pytest
 from ledger import lua
 
 SHEBANG = re.compile(r"#!lua( flags=(allow-oom|no-writes))?\n-- (\w+): ")
-PRODUCERS = {"publish", "submit", "claim_idempotency"}
+PRODUCERS = {"publish", "submit", "claim_idempotency", "report_sent"}
 """The scripts that a full server refuses, so that the others can empty it."""
 
 

@@ -40,21 +40,15 @@ end
 
 -- Add a batch that passed every check; returns the entry's id and the lag. `has_tail`: whether it is not the turn's first entry.
 local function append(turn, producer, first, n, text, terminal, has_tail, request, bytes_max)
-  local t = redis.call('TIME')
-  local now = t[1] * 1000 + math.floor(t[2] / 1000)
-  local id = redis.call('XADD', KEYS[2], '*', 'turn', turn, 'producer', producer, 'seq', first, 'n', n, 'events', text)
-  redis.call('RPUSH', KEYS[3], id)
-  redis.call('HSET', KEYS[1], 'next:' .. producer, first + n, 'tail', id, 'last_event_at', now)
-  if not has_tail then redis.call('ZADD', KEYS[4], string.match(id, '^%d+'), turn) end
-  local bytes = redis.call('HINCRBY', KEYS[1], 'bytes', #text)
-  local published = redis.call('HINCRBY', KEYS[7], 'published', n)
+  local key = {turn = KEYS[1], log = KEYS[2], entries = KEYS[3], inflight = KEYS[4], deadlines = KEYS[6], committed = KEYS[7]}
+  local id, published = add_entry(key, turn, producer, first, n, text, has_tail, bytes_max)
   if terminal ~= '' then
     redis.call('HSET', KEYS[1], 'ended', terminal)
-    redis.call('XACK', KEYS[5], 'ingest', request)
-    redis.call('XDEL', KEYS[5], request)
+    if request and request ~= '' then -- a turn of an external producer has none
+      redis.call('XACK', KEYS[5], 'ingest', request)
+      redis.call('XDEL', KEYS[5], request)
+    end
     redis.call('ZREM', KEYS[6], turn)
-  elseif bytes_max > 0 and bytes > bytes_max then
-    redis.call('ZADD', KEYS[6], now, turn) -- over its bytes: the fold's owner looks at it now
   end
   return id, published - (tonumber(redis.call('HGET', KEYS[7], 'folded')) or 0)
 end
