@@ -13,7 +13,7 @@ finals at the end of a stream, have no `wire["type"]`; `wire["item"]` may hold t
 
 from typing import Annotated, Any, Final, Literal
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 CONTRACT_VERSION: Final = 1
 FOLD_VERSION: Final = 1
@@ -57,7 +57,10 @@ class _Event(
 
 
 class TurnStarted(_Event, frozen=True, kw_only=True, omit_defaults=False, tag="turn_started"):
-    """The turn exists: everything that configuration decides for it stands here, frozen at submit."""
+    """The turn exists: everything that configuration decides for it stands here, frozen at submit.
+
+    A child names its `parent`, and in `parent_call` the call of the parent that its result answers, if it answers one.
+    """
 
     contract: int = CONTRACT_VERSION
     fold: int
@@ -74,6 +77,7 @@ class TurnStarted(_Event, frozen=True, kw_only=True, omit_defaults=False, tag="t
     limits: dict[str, int] = {}
     round: Natural = 0
     response: dict[str, Any] | None = None
+    parent_call: str | UnsetType = UNSET
 
 
 class TextDelta(_Event, frozen=True, kw_only=True, tag="text_delta"):

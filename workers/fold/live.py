@@ -6,11 +6,15 @@ import msgspec
 
 from ledger.log import FOLD, TurnCommit
 from ledger.records import BlockRecord, LogEntry, TurnRecord, TurnState
-from pipeline.codec import decode_batch
+from pipeline.codec import decode_batch, encode_batch
 from pipeline.events import FOLD_VERSION, TERMINALS, Event, ToolFinished, ToolStarted, TurnStarted
 from pipeline.output import Block, Output
 from pipeline.turn import Turn
 from workers.fold import digest, failing
+from workers.fold.children import Child, can_hear
+
+NOTE_BYTES = 512
+"""Roughly the size of what a parent is told at a time."""
 
 
 @dataclass
@@ -21,6 +25,9 @@ class Effects:
     blocks_next: int
     sse: list[str] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
+    notes_next: int = 0
+    notes: list[Event] = field(default_factory=list)
+    """What the turn's parent is told."""
     size: int = 0
 
 
@@ -44,18 +51,38 @@ class Live:
     routing: dict[str, str] = field(default_factory=dict)
     open_tools: set[str] = field(default_factory=set)
     idle_due_ms: int | None = None
+    child: Child | None = None
+    """The turn as the child that it is, if it is one."""
     has_block: bool = False
     _last: Turn | None = None
+    _last_event: Event | None = None
+    """The event that the machine ended at."""
 
     @classmethod
     def fresh(cls, record: TurnRecord) -> "Live":
         """A turn of which nothing is folded yet."""
+        is_child = can_hear(record.parent, record.id)
         return cls(
             turn=record.id,
             machine=Turn(record.id),
             fold_seq=record.next.get(FOLD, 0),
             submitted_at=record.submitted_at,
+            child=Child(record.id, record.parent, record.parent_call) if is_child else None,
         )
+
+    @classmethod
+    def committed(cls, record: TurnRecord) -> "Live":
+        """A turn at the numbers that its readers and its parent were told up to, to be ended there."""
+        live = cls.fresh(record)
+        live.frames_next, live.blocks_next, live.digest = record.frames_next, record.blocks_next, record.digest
+        live.tail = record.tail
+        if live.child is not None:
+            live.child.notes_next, live.child.blocks, live.child.at = (
+                record.notes_next,
+                record.blocks_next,
+                record.last_event_at,
+            )
+        return live
 
     @classmethod
     def ended_already(cls, record: TurnRecord) -> "Live":
@@ -73,15 +100,17 @@ class Live:
         machine = self.machine
         if machine is None:
             return entry.n
-        outputs: list[Output] = []
+        made: list[tuple[Event, Output]] = []
         for event in decode_batch(entry.events, turn=entry.turn, producer=entry.producer):
             self._note(event)
-            outputs.append(machine.push(event))
+            made.append((event, machine.push(event)))
             if machine.ended:
                 self._end(machine, entry, by_itself=isinstance(event, TERMINALS))
+                self._last_event = event
                 break
-        for output in outputs:  # only now: an entry that raised half-way leaves no output
+        for event, output in made:  # only now: an entry that raised half-way leaves no output
             self._add(output, effects)
+            self._tell_parent(event, output, effects)
         return entry.n
 
     def fail(self, code: str, *, entry: str, effects: Effects) -> None:
@@ -92,10 +121,12 @@ class Live:
         self.error = _json(failing.error_of(code))
         self.quarantined = entry
         self.idle_due_ms = None
+        self._tell_parent(None, Output(), effects)
 
     def begin(self) -> Effects:
         """Effects of a new batch on this turn."""
-        return Effects(frames_next=self.frames_next, blocks_next=self.blocks_next)
+        notes_next = self.child.notes_next if self.child is not None else 0
+        return Effects(frames_next=self.frames_next, blocks_next=self.blocks_next, notes_next=notes_next)
 
     def commit_of(self, effects: Effects) -> TurnCommit:
         """The effects as the ledger takes them."""
@@ -115,6 +146,10 @@ class Live:
             upstream_id=(machine.upstream_id or "") if machine is not None else "",
             quarantined=self.quarantined,
             tool_waits=bool(self.open_tools),
+            parent=self.child.parent if self.child is not None else "",
+            notes_next=effects.notes_next,
+            notes=len(effects.notes),
+            notes_json=encode_batch(effects.notes) if effects.notes else "",
         )
 
     def _end(self, machine: Turn, entry: LogEntry, *, by_itself: bool) -> None:
@@ -139,10 +174,28 @@ class Live:
             effects.blocks.append(block)
             effects.size += len(block.text)
 
+    def _tell_parent(self, event: Event | None, output: Output, effects: Effects | None) -> None:
+        """Note what the parent is told of an event and what it made; of None: that the turn was ended from here."""
+        child = self.child
+        if child is None:
+            return
+        notes: list[Event] = []
+        if event is not None:
+            child.at = event.at
+            notes += child.started() if isinstance(event, TurnStarted) else []
+            notes += child.progressed(output.blocks)
+        if event is None or event is self._last_event:
+            notes += child.ended(self.state.value, msgspec.json.decode(self.error) if self.error else None)
+        if effects is not None:
+            effects.notes += notes
+            effects.size += NOTE_BYTES * len(notes)
+
     def _note(self, event: Event) -> None:
         """Remember which calls foldline has to see answered: those of tools that the turn routes to the gateway."""
         if isinstance(event, TurnStarted):
             self.routing = event.tools
+            if self.child is None and can_hear(event.parent or "", self.turn):
+                self.child = Child(self.turn, event.parent or "", event.parent_call or "")
         elif isinstance(event, ToolStarted) and self.routing.get(event.name) == "gateway":
             self.open_tools.add(event.call_id)
         elif isinstance(event, ToolFinished) and event.output is not None:

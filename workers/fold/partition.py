@@ -137,8 +137,7 @@ class Partition:
 
     async def _set_aside(self, record: TurnRecord) -> None:
         """End the turn whose entry killed the last owners; its events are not fed again, here or in any rebuild."""
-        live = Live.fresh(record)
-        live.frames_next, live.blocks_next, live.digest = record.frames_next, record.blocks_next, record.digest
+        live = Live.committed(record)
         self._log.error("turn_quarantined", turn=record.id, entry=self._raised.suspect_entry)
         await self._fail_now(live, "fold_quarantined", self._raised.suspect_entry or _next_id(self._held))
 

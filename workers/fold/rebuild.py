@@ -43,11 +43,11 @@ async def rebuild(keys: Keyspace, record: TurnRecord, upto: str, run: Runner) ->
             wanted = ids[first : first + SLICE]
             entries = await run(read_entries(keys, keys.partition_of_turn(record.id), wanted))
             if len(entries) != len(wanted):
-                return Rebuilt(_as_committed(record), "log_trimmed")
+                return Rebuilt(Live.committed(record), "log_trimmed")
             _feed(live, entries)
     except Exception:  # noqa: BLE001 - whatever one turn's events do to the fold costs that turn alone
         logs.bind(turn=record.id).exception("rebuild_raised")
-        return Rebuilt(_as_committed(record), "fold_error")
+        return Rebuilt(Live.committed(record), "fold_error")
     if _differs(live, record):
         logs.bind(turn=record.id).error(
             "fold_diverged",
@@ -58,7 +58,7 @@ async def rebuild(keys: Keyspace, record: TurnRecord, upto: str, run: Runner) ->
             committed_version=record.fold_version,
             version=FOLD_VERSION,
         )
-        return Rebuilt(_as_committed(record), "fold_diverged")
+        return Rebuilt(Live.committed(record), "fold_diverged")
     return Rebuilt(live)
 
 
@@ -70,15 +70,6 @@ def _feed(live: Live, entries: list[LogEntry]) -> None:
 def _differs(live: Live, record: TurnRecord) -> bool:
     if record.digest == "" and live.frames_next == 0 and live.blocks_next == 0:
         return False  # nothing of it was ever committed
-    mine = (live.frames_next, live.blocks_next, live.digest, FOLD_VERSION)
-    return mine != (record.frames_next, record.blocks_next, record.digest, record.fold_version)
-
-
-def _as_committed(record: TurnRecord) -> Live:
-    """The turn at the numbers that clients have read up to, to be failed there."""
-    live = Live.fresh(record)
-    live.frames_next = record.frames_next
-    live.blocks_next = record.blocks_next
-    live.digest = record.digest
-    live.tail = record.tail
-    return live
+    notes = live.child.notes_next if live.child is not None else 0
+    mine = (live.frames_next, live.blocks_next, notes, live.digest, FOLD_VERSION)
+    return mine != (record.frames_next, record.blocks_next, record.notes_next, record.digest, record.fold_version)
