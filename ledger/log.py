@@ -338,8 +338,18 @@ def read_entries(keys: Keyspace, partition: int, ids: Sequence[str]) -> Call[lis
 
 def read_frames(keys: Keyspace, turn: str, *, after: int, count: int = 1000) -> Call[list[FrameEntry]]:
     """Read entries of the public stream that hold frames after number `after` (-1: all); the first may begin before."""
-    start = f"({after + 1}-0" if after >= 0 else "-"
-    return Call("XRANGE", (keys.frames(turn),), (start, "+", "COUNT", count), frame_entries, script=False)
+    args = (_holding(after), "+", "COUNT", count)
+    return Call("XRANGE", (keys.frames(turn),), args, frame_entries, script=False)
+
+
+def read_frames_of_size(keys: Keyspace, turn: str, *, after: int, size: int) -> Call[list[FrameEntry]]:
+    """The same, as many entries as hold `size` bytes together, and two at least where there are two."""
+    return Call("read_frames", (keys.frames(turn),), (_holding(after), size), frame_entries)
+
+
+def _holding(after: int) -> str:
+    """Where to read from for the frames after a number: an entry's id is one past its last frame."""
+    return f"({after + 1}-0" if after >= 0 else "-"
 
 
 def read_block(keys: Keyspace, turn: str, ordinal: int) -> Call[BlockRecord | None]:

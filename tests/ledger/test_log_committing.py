@@ -72,6 +72,21 @@ def test_frames_are_read_after_a_number(bench: Bench, after: int, firsts: list[i
     assert [entry.first for entry in frames] == firsts
 
 
+@pytest.mark.parametrize(
+    ("after", "size", "firsts"),
+    [(-1, 0, [0, 2]), (-1, 10_000, [0, 2, 5]), (0, 30, [0, 2]), (1, 0, [2, 5]), (4, 0, [5]), (5, 0, [])],
+)
+def test_frames_are_read_by_their_size_and_never_one_entry_where_there_are_two(
+    bench: Bench, after: int, size: int, firsts: list[int]
+) -> None:
+    turn, ids = folded(bench)
+    bench.commit(bench.batch(START, ids[:1], effect(turn, 0, 2)))
+    bench.commit(bench.batch(ids[0], ids[1:2], effect(turn, 2, 3), commit_id="c2"))
+    bench.commit(bench.batch(ids[1], ids[2:], effect(turn, 5, 1), commit_id="c3"))
+    frames = bench.run(log.read_frames_of_size(bench.keys, turn, after=after, size=size))
+    assert [entry.first for entry in frames] == firsts
+
+
 def refused(bench: Bench, batch: log.Commit, status: CommitStatus, detail: str) -> None:
     before = bench.everything()
     assert bench.commit(batch) == log.CommitReply(status=status, detail=detail)

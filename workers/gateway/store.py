@@ -66,9 +66,9 @@ class Store:
         except ValueError:
             return False
 
-    async def frames(self, turn: str, after: int, entries: int) -> list[StoredFrame]:
-        """Return the frames of the first `entries` entries that hold a frame numbered above `after`."""
-        found = await self.once(log.read_frames(self.keys, turn, after=after, count=entries))
+    async def frames(self, turn: str, after: int, size: int) -> list[StoredFrame]:
+        """Return the frames of the first entries that hold frames above `after`: `size` bytes, and two entries at least."""
+        found = await self.once(log.read_frames_of_size(self.keys, turn, after=after, size=size))
         return [frame for entry in found for frame in split_frames(entry.first, entry.sse)]
 
     async def progress(self, turn: str) -> Progress | None:

@@ -3,7 +3,7 @@
 Authority: the stored stream. Hints only make it quick: they are queued when they continue exactly where this reader stands, and
 anything else (a gap, an overlap that differs, a full queue, a new subscription, a second without news) makes it read the stream.
 
-Memory: the queue is bounded in bytes; when it is full it is dropped and the reader goes back to the stream, a few entries at a
+Memory: the queue is bounded in bytes; when it is full it is dropped and the reader goes back to the stream, so many bytes at a
 time. So a slow client costs a fixed amount, whatever the turn produces meanwhile.
 
 Loss: the reader keeps number and hash of the last frame that it handed out, and reads the stream from that frame on. A stream that
@@ -23,8 +23,7 @@ from workers.gateway import errors
 from workers.gateway.sse import StoredFrame
 from workers.observability import metrics
 
-READ_ENTRIES_MAX = 64
-READ_BYTES_GOAL = 128 * 1024  # of one read of the stream; the number of entries asked for follows from the last answer
+READ_BYTES = 128 * 1024  # of one read of the stream, save that one entry (one commit) is never cut
 OUTAGE_RETRY_S = 0.25  # between two tries while the server is away
 QUIET_S = 3.0  # without a new frame for so long, the turn's record is asked whether the turn has ended
 
@@ -57,8 +56,11 @@ class Progress:
 class FrameSource(Protocol):
     """Where stored frames are read; raises `Unavailable` while the server cannot answer."""
 
-    async def frames(self, turn: str, after: int, entries: int) -> list[StoredFrame]:
-        """Return the frames of the first `entries` entries that hold a frame numbered above `after`."""
+    async def frames(self, turn: str, after: int, size: int) -> list[StoredFrame]:
+        """Return the frames of the first entries that hold frames numbered above `after`: so many that they hold `size` bytes.
+
+        Two entries at least, where there are two: the first may end with the one frame that its reader has.
+        """
         ...
 
     async def progress(self, turn: str) -> Progress | None:
@@ -90,7 +92,6 @@ class Watch:
         self._queue_limit = queue_bytes
         self._tail = self.number
         self._reason: str | None = "start"
-        self._entries = 4
         self._poll_s = poll_ms / 1000
         self._loop = asyncio.get_running_loop()
         self._read_at = 0.0
@@ -207,12 +208,8 @@ class Watch:
         if reason not in (None, "start"):
             metrics.CLIENT_CATCHUPS.labels(reason=reason).inc()
         held = self.number - 1
-        found = await self._source.frames(self.turn, held - 1, self._entries)
+        found = await self._source.frames(self.turn, held - 1, READ_BYTES)
         self._read_at = self._loop.time() + self._poll_s
-        if sum(len(frame.sse) for frame in found) > READ_BYTES_GOAL:
-            self._entries = max(1, self._entries // 2)
-        elif self._entries < READ_ENTRIES_MAX:
-            self._entries *= 2
         fresh = [frame for frame in found if frame.number > held]
         if held >= 0:
             known = next((frame for frame in found if frame.number == held), None)

@@ -8,6 +8,7 @@ from ledger.records import TurnState
 from tests.support.waiting import wait_until
 from tests.workers.gateway.stage import Stage, created, delta, ended, read_events, stage
 from workers.gateway.sse import StoredFrame, parse_event_id
+from workers.gateway.watch import READ_BYTES
 
 
 async def start(on: Stage, turn: str, **headers: str) -> aiohttp.ClientResponse:
@@ -44,6 +45,19 @@ async def test_lost_hints_and_an_unheard_channel_delay_a_client_and_lose_nothing
         await on.commit(turn, ended(3, turn), state=TurnState.COMPLETED)
         numbers = [event.split("-")[0] for event in await read_events(client)]
         assert numbers == ["id: 0", "id: 1", "id: 2", "id: 3"]
+
+
+@pytest.mark.parametrize("hint", [True, False])
+async def test_commits_larger_than_one_read_of_the_stream_are_read_to_their_end(redis_url: str, *, hint: bool) -> None:
+    async with stage(redis_url, client_queue_bytes=1000) as on:
+        turn = await on.submit()
+        client = await start(on, turn)
+        whole = [created(turn), *(delta(number, "x" * READ_BYTES) for number in range(1, 13)), ended(13, turn)]
+        for at in range(0, 14, 2):
+            state = TurnState.COMPLETED if at == 12 else TurnState.RUNNING
+            await on.commit(turn, *whole[at : at + 2], state=state, hint=hint)
+        numbers = [int(event.removeprefix("id: ").split("-")[0]) for event in await read_events(client)]
+        assert numbers == list(range(14))
 
 
 async def test_a_client_goes_on_behind_the_frame_that_it_names(redis_url: str) -> None:

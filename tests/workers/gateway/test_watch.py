@@ -29,12 +29,17 @@ class Stream:
     reads: int = 0
     promised: int | None = None
 
-    async def frames(self, turn: str, after: int, entries: int) -> list[StoredFrame]:
+    async def frames(self, turn: str, after: int, size: int) -> list[StoredFrame]:
         self.reads += 1
         if self.away:
             self.away -= 1
             raise Unavailable("away")
-        found = [entry for entry in self.entries if entry[-1].number > after][:entries]
+        found: list[list[StoredFrame]] = []
+        for entry in self.entries:
+            if entry[-1].number > after:
+                found.append(entry)
+                if len(found) > 1 and sum(len(one.sse) for each in found for one in each) >= size:
+                    break
         return [one for entry in found for one in entry]
 
     async def progress(self, turn: str) -> Progress | None:
