@@ -8,7 +8,7 @@ import msgspec
 from ledger.errors import LedgerError, SchemaMismatch
 from workers.commands.probes import GROUPS, OWNED_ROLES, Fleet, Installed, Partition, Server, is_one_tree
 from workers.config import Config
-from workers.config.checks import SHORTEST_KEY_WINDOW_MS
+from workers.config.channels import MEDIA, promise_of
 
 REDIS_FLOOR = (7, 0)
 VALKEY_FLOOR = (7, 2)
@@ -57,12 +57,13 @@ def secrets(config: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
                 "set it for the ingest processes, or the upstream will refuse them",
             )
     for name, target in config.targets.items():
+        variable = target.token_env if MEDIA[target.channel].is_chat else target.secret_env
         if target.channel == "webhook" and not target.secret_env:
             yield _warning(f"target {name}", "messages are not signed", "name a secret's variable in secret_env")
-        elif target.secret_env and not environ.get(target.secret_env):
+        elif variable and not environ.get(variable):
             yield _warning(
                 f"target {name}",
-                f"{target.secret_env} is not set here",
+                f"{variable} is not set here",
                 "set it for the delivery processes, or nothing is sent there",
             )
 
@@ -175,15 +176,18 @@ def durability(server: Server, config: Config) -> Iterator[Finding]:
     """What each target may expect, given when an intent counts as written."""
     durable = is_durable(server, config)
     for name, target in config.targets.items():
-        keyed = target.channel == "webhook" and target.key_window_ms >= SHORTEST_KEY_WINDOW_MS
+        promise = promise_of(target)
         if not durable:
             yield _warning(
                 f"target {name}",
                 "at-least-once: a power cut of the server can lose an intent that was answered",
                 "set appendfsync always, or redis.durable to waitaof or wait",
             )
-        elif keyed:
-            yield _ok(f"target {name}", "exactly once at a receiver that dedups by webhook-id")
+        elif promise == "key":
+            receiver = "a receiver that dedups by webhook-id" if target.channel == "webhook" else target.channel
+            yield _ok(f"target {name}", f"exactly once at {receiver}")
+        elif promise == "reconcile":
+            yield _ok(f"target {name}", "exactly once: what a crash cuts is asked for")
         elif target.policy == "resend":
             advice = "set policy to hold, if a message must not come twice"
             yield _warning(f"target {name}", "at-least-once: what is unknown is sent again", advice)

@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator
 
-from workers.config.schema import Config
+from workers.config.channels import MEDIA, base_url_of, key_window_of
+from workers.config.schema import Config, TargetConfig
 
 LONGEST_POLL_MS = 1_000
 """A lost wake-up costs at most this."""
-SHORTEST_KEY_WINDOW_MS = 60_000
-"""A receiver that forgets keys sooner is treated as one that knows none."""
 
 
 def check(config: Config) -> list[str]:
@@ -54,8 +53,8 @@ def _delivery(config: Config) -> Iterator[str]:
             f"delivery.lease_ms - renew_ms ({body.lease_ms - body.renew_ms})"
         )
     for name, target in config.targets.items():
-        window = target.key_window_ms
-        if target.channel == "webhook" and window >= SHORTEST_KEY_WINDOW_MS and window <= body.quarantine_ms:
+        window = key_window_of(target)
+        if window and window <= body.quarantine_ms:
             yield (
                 f"targets.{name}.key_window_ms ({window}) must be above delivery.send_deadline_ms + lease_ms + margin_ms "
                 f"({body.quarantine_ms})"
@@ -77,3 +76,16 @@ def _names(config: Config) -> Iterator[str]:
         asked = target.reconcile_url
         if asked and not (asked.startswith(("http://", "https://")) and "{id}" in asked):
             yield f"targets.{name}.reconcile_url: an http or https URL with {{id}} in it is expected"
+        if MEDIA[target.channel].is_chat:
+            yield from _chat(name, target)
+
+
+def _chat(name: str, target: TargetConfig) -> Iterator[str]:
+    if not base_url_of(target).startswith(("http://", "https://")):
+        yield f"targets.{name}.base_url: an http or https URL is expected"
+    if not target.token_env:
+        yield f"targets.{name}.token_env: the name of the variable that holds the bot's token is expected"
+    if not target.recipient and not target.open_recipient:
+        yield f"targets.{name}.recipient: CHAT, CHAT/THREAD or CHAT/THREAD/REPLY is expected, or open_recipient = true"
+    elif target.recipient and (target.recipient.startswith("/") or target.recipient.count("/") > 2):
+        yield f"targets.{name}.recipient: CHAT, CHAT/THREAD or CHAT/THREAD/REPLY is expected, found {target.recipient!r}"

@@ -16,6 +16,9 @@ PREFIX = "FOLDLINE_"
 FILE_VARIABLE = "FOLDLINE_CONFIG"
 RESERVED = ("FOLDLINE_CONFIG", "FOLDLINE_FAILPOINTS", "FOLDLINE_SERVER", "FOLDLINE_CI", "FOLDLINE_API_KEY")
 """Variables that are no settings; so is everything that starts with FOLDLINE_TEST_ or is named as a secret's variable."""
+SECRET_FIELDS = (("upstreams", "api_key_env"), ("targets", "secret_env"), ("targets", "token_env"))
+"""Settings that name a variable in which a secret is."""
+SECRET_ENDS = tuple(f"_{field.upper()}" for _, field in SECRET_FIELDS)
 
 TABLES: dict[str, type[Section]] = {"upstreams": UpstreamConfig, "targets": TargetConfig}
 SECTIONS: dict[str, type[Section]] = {
@@ -108,10 +111,10 @@ def _variables(env: Mapping[str, str], tree: dict[str, Any]) -> Iterator[tuple[s
     """Every FOLDLINE_ variable as a key; one that names no setting is refused, unless it is a secret's."""
     secrets = {
         str(entry.get(field))
-        for section, field in (("upstreams", "api_key_env"), ("targets", "secret_env"))
+        for section, field in SECRET_FIELDS
         for entry in (tree.get(section) or {}).values()
         if isinstance(entry, dict)
-    } | {value for name, value in env.items() if name.endswith(("_API_KEY_ENV", "_SECRET_ENV"))}
+    } | {value for name, value in env.items() if name.endswith(SECRET_ENDS)}
     for variable in sorted(env):
         if not variable.startswith(PREFIX) or variable in RESERVED or variable in secrets:
             continue

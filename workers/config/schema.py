@@ -190,10 +190,21 @@ class UpstreamConfig(Section, frozen=True, kw_only=True):
 class TargetConfig(Section, frozen=True, kw_only=True):
     """One place that blocks are sent to."""
 
-    channel: Literal["console", "webhook"]
+    channel: Literal["console", "webhook", "discord", "slack", "telegram", "matrix"]
     url: str = ""
+    """The webhook's."""
     secret_env: str = ""
-    """The variable that holds the signing secret."""
+    """The variable that holds the webhook's signing secret."""
+    base_url: str = ""
+    """Of a chat channel's HTTP interface; empty: the channel's own (Matrix has none for everybody)."""
+    token_env: str = ""
+    """The variable that holds a chat channel's bot token."""
+    recipient: str = ""
+    """Where in a chat channel messages go: ``CHAT``, ``CHAT/THREAD`` or ``CHAT/THREAD/REPLY``, slashes inside a piece as ``%2F``."""
+    open_recipient: bool = False
+    """Whoever submits a turn may name another recipient, as ``target:recipient``."""
+    typing: bool = True
+    """Show that something is being written while a turn runs, where the channel can."""
     path: str = "-"
     """The console's file; ``-`` is standard output."""
     headers: dict[str, str] = {}
@@ -205,9 +216,12 @@ class TargetConfig(Section, frozen=True, kw_only=True):
     """Where a webhook's receiver is asked whether it took a message: `{id}` stands for the message's id; 200 is yes, 404 is no."""
     account: str = ""
     """Targets of one account share its rate budget; empty: the target's own name."""
-    rate_per_s: float = 0.0
-    """Sends per second of the account; 0 is unlimited."""
+    rate_per_s: float | None = None
+    """Sends per second of the account; none: as the channel documents; 0: unlimited."""
     burst: int = 10
+    """Sends at once, where ``rate_per_s`` is given."""
+    chat_rate_per_s: float | None = None
+    """Sends per second to one chat; none: as the channel documents; 0: unlimited."""
 
 
 class Config(Section, frozen=True, kw_only=True):

@@ -1,8 +1,7 @@
-"""What an attempt came to, judged from a status or an error. Pure: no clock, no socket.
+"""What an attempt came to. Pure: no clock, no socket.
 
-An error before anything was written is proof that nothing was sent, whatever the error; after that, only an answer tells. An answer of
-the receiver is the receiver's word: 2xx took it, 410 and most of 4xx never will, 408 425 429 did not look at it, 5xx may have taken it
-before it failed, which only a key makes harmless.
+An error before anything was written is proof that nothing was sent, whatever the error; after that, only an answer tells, and what each
+answer means stands in its channel's table of terms.
 """
 
 from dataclasses import dataclass
@@ -15,7 +14,6 @@ from ledger.parts import Verdict
 
 LONGEST_RETRY_AFTER_MS = 24 * 3600 * 1000
 """A day; a receiver that asks for more is asked again after this."""
-_NOT_LOOKED_AT = frozenset({408, 425, 429})
 
 
 class Capability(StrEnum):
@@ -39,6 +37,15 @@ class Found(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Hold:
+    """Nobody sends for a while: to one chat, or (empty) for the whole account."""
+
+    chat: str = ""
+    wait_ms: int | None = None
+    """None: as long as the message itself waits for its next attempt."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Outcome:
     """How one attempt came out."""
 
@@ -50,12 +57,20 @@ class Outcome:
     proven: bool = False
     """Nothing of the attempt can have been taken."""
     retry_after_ms: int | None = None
-    hold_account: bool = False
-    """The receiver limits the whole account, not this message."""
+    holds: tuple[Hold, ...] = ()
+    """What the channel limits besides this message."""
+    message_id: str = ""
+    """What the channel calls the message that it took."""
 
     def as_receipt(self) -> str:
         """The record of it, as JSON."""
-        members = {"verdict": self.verdict, "reason": self.reason, "status": self.status, "detail": self.detail}
+        members = {
+            "verdict": self.verdict,
+            "reason": self.reason,
+            "status": self.status,
+            "detail": self.detail,
+            "message": self.message_id,
+        }
         return msgspec.json.encode({name: value for name, value in members.items() if value not in (None, "")}).decode()
 
 
@@ -64,41 +79,14 @@ def not_sent(reason: str, detail: str = "") -> Outcome:
     return Outcome(verdict=Verdict.RETRY, reason=reason, detail=detail, proven=True)
 
 
+def dead(reason: str, detail: str = "") -> Outcome:
+    """It cannot be sent at all; nothing was written."""
+    return Outcome(verdict=Verdict.DEAD, reason=reason, detail=detail, proven=True)
+
+
 def lost(reason: str, detail: str = "") -> Outcome:
     """Written, and no answer came."""
     return Outcome(verdict=Verdict.UNKNOWN, reason=reason, detail=detail)
-
-
-def from_status(
-    status: int, *, capability: Capability, detail: str = "", retry_after: str | None = None, now_ms: int = 0
-) -> Outcome:
-    """Judge a receiver's HTTP answer."""
-    wait = parse_retry_after(retry_after, now_ms=now_ms)
-
-    def outcome(verdict: Verdict, reason: str, *, proven: bool = False, hold: bool = False) -> Outcome:
-        return Outcome(
-            verdict=verdict,
-            reason=reason,
-            status=status,
-            detail=detail,
-            proven=proven,
-            retry_after_ms=wait if verdict is Verdict.RETRY else None,
-            hold_account=hold,
-        )
-
-    if 200 <= status < 300:
-        return outcome(Verdict.SENT, "accepted")
-    if status == 409 and capability is Capability.KEY:
-        return outcome(Verdict.SENT, "duplicate")  # it has this key already, or is at work on it
-    if status in _NOT_LOOKED_AT:
-        return outcome(Verdict.RETRY, "rate_limited" if status == 429 else "refused", proven=True, hold=status == 429)
-    if status == 410:
-        return outcome(Verdict.DEAD, "gone")
-    if status < 500:
-        return outcome(Verdict.DEAD, "redirect" if status < 400 else "refused")
-    if capability is Capability.KEY:
-        return outcome(Verdict.RETRY, "failed")
-    return outcome(Verdict.UNKNOWN, "failed")
 
 
 def parse_retry_after(text: str | None, *, now_ms: int) -> int | None:

@@ -1,6 +1,6 @@
-"""How fast to send: places for concurrent attempts in this process, and each account's rate budget, which all processes share.
+"""How fast to send: places for concurrent attempts in this process, and the rate budgets of each account and chat, which all processes share.
 
-The budget is taken before the intent, so that waiting for it never looks like an attempt.
+A budget is taken before the intent, so that waiting for it never looks like an attempt.
 """
 
 import asyncio
@@ -9,9 +9,15 @@ from ledger import delivery
 from ledger.commands import Scripts
 from ledger.keys import Keyspace
 from workers.config import TargetConfig
+from workers.delivery.terms import Rate, Terms
 
 CONCURRENT_SENDS = 64
 """Attempts of one process at once: each is one socket; more would only queue behind the receivers."""
+
+CHAT_BURST = 3
+"""Sends to one chat at once, where a rate is configured for it."""
+UNLIMITED = Rate(per_s=0.0, burst=1)
+NO_TERMS = Terms()
 
 
 class Pace:
@@ -47,18 +53,40 @@ class Pace:
         """Set the event once, as soon as a place is given back."""
         self._waiting.add(bell)
 
-    async def wait_ms(self, name: str, target: TargetConfig) -> int:
-        """Take one send of the target's account: 0, or how long to wait."""
-        call = delivery.budget_take(
-            self._keys, account_of(name, target), rate_per_s=target.rate_per_s, burst=target.burst
-        )
-        return await self._scripts.run(call)
+    async def wait_ms(self, name: str, target: TargetConfig, terms: Terms = NO_TERMS, chat: str = "") -> int:
+        """Take one send of the budgets of the target's account and of its chat: 0, or how long to wait.
 
-    async def hold(self, name: str, target: TargetConfig, wait_ms: int) -> None:
-        """Let nobody send for the target's account for a while."""
-        await self._scripts.run(delivery.budget_hold(self._keys, account_of(name, target), wait_ms=wait_ms))
+        The chat's comes first: what waits for a chat takes nothing from the others of the account.
+        """
+        account = account_of(name, target)
+        budgets = [(account, _rate(target.rate_per_s, target.burst, terms.account_rate))]
+        if chat:
+            budgets.insert(0, (chat_budget(account, chat), _rate(target.chat_rate_per_s, CHAT_BURST, terms.chat_rate)))
+        for budget, rate in budgets:
+            call = delivery.budget_take(self._keys, budget, rate_per_s=rate.per_s, burst=rate.burst)
+            wait_ms = await self._scripts.run(call)
+            if wait_ms:
+                return wait_ms
+        return 0
+
+    async def hold(self, name: str, target: TargetConfig, wait_ms: int, chat: str = "") -> None:
+        """Let nobody send for the target's account, or to one chat of it, for a while."""
+        account = account_of(name, target)
+        budget = chat_budget(account, chat) if chat else account
+        await self._scripts.run(delivery.budget_hold(self._keys, budget, wait_ms=wait_ms))
 
 
 def account_of(name: str, target: TargetConfig) -> str:
     """Whose budget a target draws on."""
     return target.account or name
+
+
+def chat_budget(account: str, chat: str) -> str:
+    """Names the budget of one chat of an account."""
+    return f"{account}/{chat}"
+
+
+def _rate(configured: float | None, burst: int, documented: Rate | None) -> Rate:
+    if configured is not None:
+        return Rate(per_s=configured, burst=burst)
+    return documented or UNLIMITED

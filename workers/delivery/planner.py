@@ -136,14 +136,14 @@ class Planner:
         if block.markers.get("suppressed"):
             state, made = State.SUPPRESSED, [Part(ordinal=0, body="", content_type="")]
         else:
-            profile = profile_of(
-                target.channel,
-                name=target.name,
-                turn=entry.turn,
-                session=session,
-                recipient=target.recipient,
-            )
             try:
+                profile = profile_of(
+                    target.channel,
+                    name=target.name,
+                    turn=entry.turn,
+                    session=session,
+                    recipient=target.recipient,
+                )
                 made = project(block, profile)
             except Exception:  # noqa: BLE001 - one block that cannot be shown costs itself, not the partition
                 self._log.exception("block_not_projected", turn=entry.turn, block=entry.block, target=target.name)

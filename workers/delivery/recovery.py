@@ -16,8 +16,6 @@ from typing import Final
 from ledger.parts import PartRecord
 from ledger.states import Operation, State
 
-KEY_WINDOW_FLOOR_MS: Final = 60_000
-"""A receiver that forgets keys within a minute is treated as one that knows none."""
 OWN_ATTEMPT_MS: Final = 1_000
 """How soon to look again at an attempt of our own whose receipt is being written."""
 
@@ -70,11 +68,6 @@ class Advance:
 
 
 Action = Wait | Send | Ask | Advance
-
-
-def key_window_ms(configured_ms: int) -> int:
-    """The window that can be relied on."""
-    return configured_ms if configured_ms >= KEY_WINDOW_FLOOR_MS else 0
 
 
 def decide(

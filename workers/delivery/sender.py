@@ -15,11 +15,12 @@ from ledger.parts import PartRecord, Reply, Verdict
 from ledger.retention import retire_turn
 from ledger.states import State
 from workers.config import TargetConfig
+from workers.config.channels import key_window_of
 from workers.delivery.channels.contract import Channel, Message, reconciling
 from workers.delivery.context import ROLE, Context, PartitionGoneError
 from workers.delivery.gate import Gate
-from workers.delivery.outcomes import Capability, Outcome, lost, not_sent
-from workers.delivery.recovery import Policy, key_window_ms
+from workers.delivery.outcomes import Outcome, lost, not_sent
+from workers.delivery.recovery import Policy
 from workers.observability import logs, metrics
 from workers.runtime import entropy
 from workers.runtime.clock import perf_s
@@ -59,10 +60,9 @@ class Sender:
         config = self._context.config.delivery
         target = self._context.config.targets.get(part.target)
         channel = self._context.channels.get(part.target)
-        by_key = target is not None and channel is not None and channel.capability is Capability.KEY
         return Policy(
             quarantine_ms=config.quarantine_ms,
-            key_window_ms=key_window_ms(target.key_window_ms) if target is not None and by_key else 0,
+            key_window_ms=key_window_of(target) if target is not None and channel is not None else 0,
             need_ms=config.send_deadline_ms + config.margin_ms,
             age_limit_ms=config.age_limit_ms,
             max_attempts=config.max_attempts,
@@ -79,7 +79,10 @@ class Sender:
         if target is None or channel is None or target.channel != part.channel:
             return NOT_CONFIGURED_MS
         wait_ms = await patiently(
-            lambda: context.pace.wait_ms(part.target, target), what="budget_take", role=ROLE, guard=context.guard
+            lambda: context.pace.wait_ms(part.target, target, channel.terms, channel.chat_of(part)),
+            what="budget_take",
+            role=ROLE,
+            guard=context.guard,
         )
         if wait_ms:
             return wait_ms
@@ -163,8 +166,8 @@ class Sender:
         step = await context.run(call)
         hit("delivery.after_receipt")
         self._observe(part, intent, outcome, step)
-        if outcome.hold_account:
-            await context.pace.hold(part.target, target, wait_ms)
+        for hold in outcome.holds:
+            await context.pace.hold(part.target, target, wait_ms if hold.wait_ms is None else hold.wait_ms, hold.chat)
         if step.may_retire:
             await context.run(retire_turn(context.keys, part.turn, retention_ms=context.config.retention.turn_ms))
 

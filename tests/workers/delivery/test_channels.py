@@ -19,10 +19,11 @@ from tests.support.servers import free_port
 from tests.support.waiting import wait_until
 from tests.workers.delivery.conftest import SECRET
 from workers.config import TargetConfig
+from workers.config.channels import MEDIA
 from workers.delivery.channels import console
 from workers.delivery.channels.console import Console
 from workers.delivery.channels.contract import Message
-from workers.delivery.channels.registry import CHANNELS, MissingSecretError, open_channels
+from workers.delivery.channels.registry import CHANNELS, TERMS, MissingSecretError, open_channels
 from workers.delivery.channels.webhook import Webhook, secret_key
 from workers.delivery.gate import Gate
 from workers.delivery.outcomes import Capability
@@ -244,8 +245,14 @@ async def test_a_pipe_whose_reader_stands_still_does_not_stop_the_process(monkey
 
 
 def test_every_channel_can_be_opened() -> None:
-    targets = {name: TargetConfig(channel=name, url="http://x/") for name in CHANNELS}  # type: ignore[arg-type]  # the literal's names
-    assert set(open_channels(targets, {})) == set(CHANNELS)
+    targets = {name: TargetConfig(channel=name, url="http://x/", token_env="T") for name in CHANNELS}  # type: ignore[arg-type]  # the literal's names
+    assert set(open_channels(targets, {"T": "token"})) == set(CHANNELS) == set(TERMS) == set(MEDIA)
+
+
+def test_a_token_that_is_not_there_is_refused_at_start_by_its_variable() -> None:
+    targets = {"chat": TargetConfig(channel="slack", token_env="T", recipient="C1")}
+    with pytest.raises(MissingSecretError, match=r"targets\.chat\.token_env: the variable T is not set"):
+        open_channels(targets, {})
 
 
 def test_a_secret_that_is_not_there_is_refused_at_start_by_its_variable() -> None:

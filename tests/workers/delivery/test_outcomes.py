@@ -3,13 +3,14 @@ import json
 import pytest
 
 from ledger.parts import Verdict
-from workers.delivery.outcomes import LONGEST_RETRY_AFTER_MS, Capability, from_status, lost, not_sent, parse_retry_after
+from workers.delivery.channels.webhook import judge
+from workers.delivery.outcomes import LONGEST_RETRY_AFTER_MS, Hold, lost, not_sent, parse_retry_after
 
-KEY, NONE = Capability.KEY, Capability.NONE
+KEY, NONE = True, False
 
 
 @pytest.mark.parametrize(
-    ("status", "capability", "verdict", "proven"),
+    ("status", "is_keyed", "verdict", "proven"),
     [
         (200, KEY, Verdict.SENT, False),
         (204, NONE, Verdict.SENT, False),
@@ -31,21 +32,19 @@ KEY, NONE = Capability.KEY, Capability.NONE
         (599, KEY, Verdict.RETRY, False),
     ],
 )
-def test_a_status_says_what_the_receiver_did(
-    status: int, capability: Capability, verdict: Verdict, *, proven: bool
-) -> None:
-    outcome = from_status(status, capability=capability)
+def test_a_status_says_what_the_receiver_did(status: int, *, is_keyed: bool, verdict: Verdict, proven: bool) -> None:
+    outcome = judge(status, is_keyed=is_keyed)
     assert (outcome.verdict, outcome.proven, outcome.status) == (verdict, proven, status)
 
 
 def test_only_a_rate_limit_holds_the_account() -> None:
-    assert from_status(429, capability=KEY, retry_after="7").hold_account
-    assert not from_status(503, capability=KEY, retry_after="7").hold_account
+    assert judge(429, is_keyed=KEY, retry_after="7").holds == (Hold(wait_ms=7_000),)
+    assert not judge(503, is_keyed=KEY, retry_after="7").holds
 
 
 def test_a_receivers_own_wait_is_kept_for_retries_alone() -> None:
-    assert from_status(503, capability=KEY, retry_after="7").retry_after_ms == 7_000
-    assert from_status(410, capability=KEY, retry_after="7").retry_after_ms is None
+    assert judge(503, is_keyed=KEY, retry_after="7").retry_after_ms == 7_000
+    assert judge(410, is_keyed=KEY, retry_after="7").retry_after_ms is None
 
 
 @pytest.mark.parametrize(

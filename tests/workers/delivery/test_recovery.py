@@ -6,7 +6,7 @@ import pytest
 
 from ledger.parts import PartRecord, part_from_hash
 from ledger.states import Operation, State
-from workers.delivery.recovery import Action, Advance, Ask, Policy, Send, Wait, decide, key_window_ms
+from workers.delivery.recovery import Action, Advance, Ask, Policy, Send, Wait, decide
 
 NOW = 1_000_000
 POLICY: dict[str, Any] = {
@@ -110,10 +110,6 @@ def test_an_unknown_part_goes_by_key_then_policy_then_clock(
 @pytest.mark.parametrize("state", [State.SENT, State.DEAD, State.SUPPRESSED, State.ABANDONED])
 def test_nothing_is_done_with_what_is_settled(state: State) -> None:
     assert isinstance(decided(part(state)), Wait)
-
-
-def test_a_window_under_a_minute_is_none() -> None:
-    assert (key_window_ms(59_999), key_window_ms(60_000)) == (0, 60_000)
 
 
 ASKED: dict[str, Any] = {**BARE, "reconciles": True}

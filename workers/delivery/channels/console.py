@@ -10,22 +10,29 @@ from pathlib import Path
 
 import msgspec
 
-from ledger.parts import Verdict
+from ledger.parts import PartRecord, Verdict
 from workers.config import TargetConfig
 from workers.delivery.channels.contract import Message
 from workers.delivery.gate import Gate, GateClosedError
 from workers.delivery.outcomes import Capability, Outcome, lost, not_sent
+from workers.delivery.terms import Terms
 
 STDOUT = 1
+TERMS = Terms()
 
 
 class Console:
     """Writes to one file, or to standard output for the path `-`."""
 
+    terms = TERMS
     capability = Capability.NONE
 
     def __init__(self, config: TargetConfig) -> None:
         self._path = config.path
+
+    def chat_of(self, part: PartRecord) -> str:  # noqa: ARG002 - one terminal
+        """There is nothing to tell apart."""
+        return ""
 
     async def send(self, message: Message, gate: Gate) -> Outcome:
         """Append the part in one write."""

@@ -6,6 +6,7 @@ from typing import Protocol, runtime_checkable
 from ledger.parts import PartRecord
 from workers.delivery.gate import Gate
 from workers.delivery.outcomes import Capability, Found, Outcome
+from workers.delivery.terms import Terms
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,8 +22,17 @@ class Channel(Protocol):
     """An open way to one target."""
 
     @property
+    def terms(self) -> Terms:
+        """What the channel promises and asks for, whatever the target."""
+        ...
+
+    @property
     def capability(self) -> Capability:
         """How an attempt may be repeated after its outcome was lost."""
+        ...
+
+    def chat_of(self, part: PartRecord) -> str:
+        """What of its account the part is sent to, as far as rate limits go; empty where there is nothing to tell apart."""
         ...
 
     async def send(self, message: Message, gate: Gate) -> Outcome:
@@ -45,6 +55,15 @@ class Reconciling(Protocol):
 
     async def find(self, part: PartRecord, *, at: int, timeout_s: float) -> Found:
         """Ask whether the part was taken; `at` is signed. Whatever is no clear word is UNCLEAR, never raised."""
+        ...
+
+
+@runtime_checkable
+class Typing(Protocol):
+    """A channel that can show that something is being written. Best effort: never a delivery, never retried."""
+
+    async def show_typing(self, recipient: str, *, timeout_s: float) -> int:
+        """Show it once; how many milliseconds to leave the chat alone with it when the channel asks for that, else 0."""
         ...
 
 

@@ -3,13 +3,26 @@
 from collections.abc import Callable, Mapping
 
 from workers.config import TargetConfig
-from workers.delivery.channels.console import Console
+from workers.config.channels import MEDIA
+from workers.delivery.channels import console, discord, matrix, slack, telegram, webhook
 from workers.delivery.channels.contract import Channel
-from workers.delivery.channels.webhook import Webhook
+from workers.delivery.terms import Terms
 
 CHANNELS: dict[str, Callable[[TargetConfig, str], Channel]] = {
-    "console": lambda config, _secret: Console(config),
-    "webhook": Webhook,
+    "console": lambda config, _secret: console.Console(config),
+    "discord": discord.Discord,
+    "matrix": matrix.Matrix,
+    "slack": slack.Slack,
+    "telegram": telegram.Telegram,
+    "webhook": webhook.Webhook,
+}
+TERMS: dict[str, Terms] = {
+    "console": console.TERMS,
+    "discord": discord.TERMS,
+    "matrix": matrix.TERMS,
+    "slack": slack.TERMS,
+    "telegram": telegram.TERMS,
+    "webhook": webhook.TERMS,
 }
 
 
@@ -21,11 +34,13 @@ def open_channels(targets: Mapping[str, TargetConfig], environ: Mapping[str, str
     """Make the adapter of every configured target; secrets are read here, from the variables that the targets name."""
     channels: dict[str, Channel] = {}
     for name, target in targets.items():
-        secret = environ.get(target.secret_env, "") if target.secret_env else ""
-        if target.secret_env and not secret:
-            raise MissingSecretError(f"targets.{name}.secret_env: the variable {target.secret_env} is not set")
+        setting = "token_env" if MEDIA[target.channel].is_chat else "secret_env"
+        variable: str = getattr(target, setting)
+        secret = environ.get(variable, "") if variable else ""
+        if variable and not secret:
+            raise MissingSecretError(f"targets.{name}.{setting}: the variable {variable} is not set")
         try:
             channels[name] = CHANNELS[target.channel](target, secret)
         except ValueError as error:
-            raise MissingSecretError(f"targets.{name}.secret_env: {target.secret_env}: {error}") from None
+            raise MissingSecretError(f"targets.{name}.{setting}: {variable}: {error}") from None
     return channels

@@ -9,70 +9,62 @@ A target with `reconcile_url` can be asked for a message by its id, with the sam
 taken, 404 that it was not. Anything else says nothing.
 """
 
-import asyncio
 import base64
 import binascii
 import hashlib
 import hmac
-import socket
-import ssl
 from urllib.parse import quote
 
-import aiohttp
-from aiohttp.abc import AbstractStreamWriter
-from aiohttp.payload import Payload
-
-from ledger.parts import PartRecord
+from ledger.parts import PartRecord, Verdict
 from workers.config import TargetConfig
+from workers.config.channels import MEDIA, key_window_of
 from workers.delivery.channels.contract import Message
-from workers.delivery.gate import Gate, GateClosedError
-from workers.delivery.outcomes import Capability, Found, Outcome, from_status, lost, not_sent
-from workers.delivery.recovery import key_window_ms
+from workers.delivery.exchange import DETAIL_BYTES, Exchange, Request
+from workers.delivery.gate import Gate
+from workers.delivery.outcomes import Capability, Found, Outcome, parse_retry_after
+from workers.delivery.terms import Fate, Rule, Terms, outcome_of, rule_for
 
-DETAIL_BYTES = 512
-"""What is kept of a receiver's answer, for people."""
+STANDARD = "https://www.standardwebhooks.com"
+SEMANTICS = "RFC 9110, section 15"
 DETAIL_WAIT_S = 1.0
-"""How long to wait for it once the status is known."""
+"""How long to wait for the receiver's words once the status is known."""
 _FOUND = {200: Found.YES, 404: Found.NO}
 SECRET_PREFIX = "whsec_"  # noqa: S105 - the prefix of secrets, not one
 
 
-class _GatedBody(Payload):
-    """A body that asks the gate in the step in which it is written, in one piece; headers leave with it, never before."""
-
-    _value: bytes
-    _autoclose = True
-
-    def __init__(self, body: bytes, content_type: str, gate: Gate) -> None:
-        super().__init__(body, content_type=content_type)
-        self._size = len(body)
-        self._gate = gate
-
-    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
-        return self._value.decode(encoding, errors)
-
-    async def write(self, writer: AbstractStreamWriter) -> None:
-        self._gate.enter(getattr(writer, "transport", None))
-        await writer.write(self._value)
-
-    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
-        if content_length is not None and content_length != len(self._value):
-            raise ValueError(f"a body of {len(self._value)} bytes was announced as {content_length}")
-        await self.write(writer)
+TERMS = Terms(
+    key="webhook-id and Idempotency-Key",
+    key_window_ms=MEDIA["webhook"].key_window_ms,
+    key_scope="the receiver's own",
+    key_page=STANDARD,
+    reads_back="reconcile_url, where it is configured",
+    rate_page=STANDARD,
+    rules=(
+        Rule(fate=Fate.LIMITED, status=(429, 429), reason="rate_limited", page=STANDARD),
+        Rule(fate=Fate.RETRY, status=(408, 408), reason="refused", page=SEMANTICS),
+        Rule(fate=Fate.RETRY, status=(425, 425), reason="refused", page=SEMANTICS),
+        Rule(fate=Fate.PERMANENT, status=(410, 410), reason="gone", page=STANDARD),
+        Rule(fate=Fate.PERMANENT, status=(300, 399), reason="redirect", page=STANDARD),
+        Rule(fate=Fate.PERMANENT, status=(400, 499), reason="refused", page=SEMANTICS),
+        Rule(fate=Fate.AMBIGUOUS, reason="failed", page=SEMANTICS),
+    ),
+)
 
 
 class Webhook:
     """One endpoint with its secret."""
 
+    terms = TERMS
+
     def __init__(self, config: TargetConfig, secret: str) -> None:
         self._config = config
         self._key = secret_key(secret) if secret else None
-        self._session: aiohttp.ClientSession | None = None
+        self._exchange = Exchange()
 
     @property
     def capability(self) -> Capability:
         """By key, unless the receiver forgets keys too soon; else by asking, where there is somebody to ask."""
-        if key_window_ms(self._config.key_window_ms):
+        if key_window_of(self._config):
             return Capability.KEY
         return Capability.RECONCILE if self.reconciles else Capability.NONE
 
@@ -81,63 +73,44 @@ class Webhook:
         """Whether there is somebody to ask; after a key's window too."""
         return bool(self._config.reconcile_url)
 
+    def chat_of(self, part: PartRecord) -> str:  # noqa: ARG002 - one endpoint
+        """There is nothing to tell apart."""
+        return ""
+
     async def send(self, message: Message, gate: Gate) -> Outcome:
         """POST the part once."""
-        if not gate.is_open:
-            return not_sent("lease_too_short")
-        loop = asyncio.get_running_loop()
-        left_s = gate.left_ms / 1000
-        reset = loop.call_later(left_s, gate.reset)
-        try:
-            async with asyncio.timeout(left_s):
-                return await self._post(message, gate)
-        except GateClosedError:
-            return not_sent("lease_too_short")
-        except TimeoutError:
-            return lost("deadline") if gate.written else not_sent("connect_timeout")
-        except (aiohttp.ClientError, OSError, asyncio.IncompleteReadError) as error:
-            if isinstance(error.__cause__, GateClosedError):
-                return not_sent("lease_too_short")
-            if gate.written:
-                return lost("deadline" if gate.left_ms == 0 else "connection_lost", repr(error)[:DETAIL_BYTES])
-            return not_sent(_reason(error), str(error)[:DETAIL_BYTES])
-        finally:
-            reset.cancel()
+        body = message.part.body.encode()
+        request = Request(
+            url=self._config.url,
+            headers=self.headers(message.part, message.at, body),
+            body=body,
+            content_type=message.part.content_type,
+            reads_bytes=DETAIL_BYTES,
+            reads_s=DETAIL_WAIT_S,
+        )
+        answer = await self._exchange.send(request, gate)
+        if isinstance(answer, Outcome):
+            return answer
+        return judge(
+            answer.status,
+            is_keyed=self.capability is Capability.KEY,
+            detail=answer.words if answer.status >= 300 else "",
+            retry_after=answer.headers.get("Retry-After"),
+            now_ms=message.at,
+        )
 
     async def find(self, part: PartRecord, *, at: int, timeout_s: float) -> Found:
         """GET the message by its id."""
         url = self._config.reconcile_url.replace("{id}", quote(part.webhook_id, safe=""))
-        headers = self.headers(part, at, b"")
-        try:
-            async with (
-                asyncio.timeout(timeout_s),
-                self._client().get(url, headers=headers, allow_redirects=False) as response,
-            ):
-                return _FOUND.get(response.status, Found.UNCLEAR)
-        except (TimeoutError, aiohttp.ClientError, OSError, ValueError):
-            return Found.UNCLEAR
+        request = Request(
+            url=url, method="GET", headers=self.headers(part, at, b""), content_type=part.content_type, reads_bytes=0
+        )
+        answer = await self._exchange.look(request, timeout_s=timeout_s)
+        return Found.UNCLEAR if answer is None else _FOUND.get(answer.status, Found.UNCLEAR)
 
     async def close(self) -> None:
         """Close the connector."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
-
-    async def _post(self, message: Message, gate: Gate) -> Outcome:
-        body = message.part.body.encode()
-        async with self._client().post(
-            self._config.url,
-            data=_GatedBody(body, message.part.content_type, gate),
-            headers=self.headers(message.part, message.at, body),
-            allow_redirects=False,
-        ) as response:
-            return from_status(
-                response.status,
-                capability=self.capability,
-                detail=await _detail(response),
-                retry_after=response.headers.get("Retry-After"),
-                now_ms=message.at,
-            )
+        await self._exchange.close()
 
     def headers(self, part: PartRecord, at: int, body: bytes) -> dict[str, str]:
         """The configured headers, and those of Standard Webhooks over them."""
@@ -154,16 +127,15 @@ class Webhook:
             headers["webhook-signature"] = sign(self._key, message_id, timestamp, body)
         return headers
 
-    def _client(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(force_close=True, limit=0, enable_cleanup_closed=False),
-                timeout=aiohttp.ClientTimeout(total=None),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                auto_decompress=False,
-                trust_env=False,
-            )
-        return self._session
+
+def judge(status: int, *, is_keyed: bool, detail: str = "", retry_after: str | None = None, now_ms: int = 0) -> Outcome:
+    """What a receiver's status says: 2xx took it, and 409 has this key already, or is at work on it."""
+    if 200 <= status < 300 or (status == 409 and is_keyed):
+        reason = "accepted" if status < 300 else "duplicate"
+        return Outcome(verdict=Verdict.SENT, reason=reason, status=status, detail=detail)
+    rule = rule_for(TERMS.rules, status=status) or TERMS.rules[-1]
+    wait_ms = parse_retry_after(retry_after, now_ms=now_ms)
+    return outcome_of(rule, status=status, detail=detail, is_keyed=is_keyed, wait_ms=wait_ms)
 
 
 def sign(key: bytes, message_id: str, timestamp: str, body: bytes) -> str:
@@ -180,27 +152,3 @@ def secret_key(secret: str) -> bytes:
         return base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
     except binascii.Error:
         raise ValueError("after whsec_ a webhook secret is base64") from None
-
-
-async def _detail(response: aiohttp.ClientResponse) -> str:
-    if response.status < 300:
-        return ""
-    try:
-        async with asyncio.timeout(DETAIL_WAIT_S):
-            return (await response.content.read(DETAIL_BYTES)).decode("utf-8", "replace")
-    except (TimeoutError, aiohttp.ClientError, OSError):
-        return ""  # the status was the answer
-
-
-def _reason(error: BaseException) -> str:
-    """Why nothing was sent, in one word for the record."""
-    if isinstance(error, (aiohttp.ClientConnectorDNSError, socket.gaierror)):
-        return "dns"
-    if isinstance(error, (aiohttp.ClientSSLError, ssl.SSLError)):
-        return "tls"
-    if isinstance(error, aiohttp.InvalidURL):
-        return "invalid_url"
-    cause = getattr(error, "os_error", error)
-    if isinstance(cause, ConnectionRefusedError):
-        return "refused"
-    return "connect_failed"
