@@ -1,6 +1,6 @@
 """The order that a turn's events must have, whatever its wire: the breaches, in words. Knows no adapter.
 
-Numbers count up by one. Text comes before its final word, which is what was streamed; a call's input between its start and its
+Numbers count up by one. Text comes before its final word, which is what was streamed unless a status `mismatch` says otherwise; a call's input between its start and its
 end; nothing of an item after its end. One terminal, and it is the last; before it everything that began has ended.
 """
 
@@ -22,7 +22,7 @@ class Order:
         self._done: set[int] = set()
         self._seq: int | None = None
         self._ended = False
-        self._differs: set[int] = set()
+        self._differs: dict[int, int] = {}
 
     def see(self, event: Event) -> None:
         """Take the next event."""
@@ -47,7 +47,7 @@ class Order:
             case Status(name="item_finished", item=int(item)):
                 self._done.add(item)
             case Status(name="mismatch", item=int(item)):
-                self._differs.add(item)
+                self._differs.pop(item, None)
             case _:
                 self._ended = self._ended or isinstance(event, TERMINALS)
 
@@ -56,6 +56,7 @@ class Order:
         if not self._ended:
             self.breaches.append("there is no terminal")
         self.breaches += [f"call {item} has no end" for item in self._calls if item not in self._done]
+        self.breaches += [f"{seq} is not what was streamed, and nothing says so" for seq in self._differs.values()]
         for slot in self._texts:
             if slot[2] != "tool_input" and slot not in self._finals:
                 self.breaches.append(f"text {slot} has no final word")
@@ -67,8 +68,6 @@ class Order:
             self._breach(event, "comes after the end of its text")
         if (event.track == "tool_input") != (event.item in self._calls):
             self._breach(event, "is of another kind of item")
-        if not event.text:
-            self._breach(event, "is empty")
         self._texts.setdefault(slot, []).append(event.text)
 
     def _final(self, event: BlockFinal) -> None:
@@ -77,8 +76,7 @@ class Order:
             self._breach(event, "is not the first end of a text")
         self._finals.add(slot)
         if "".join(self._texts.get(slot, ())) != event.text:
-            self._differs.discard(event.item)
-            self._breach(event, "is not what was streamed")
+            self._differs[event.item] = event.seq
 
     def _breach(self, event: Event, why: str) -> None:
         self.breaches.append(f"{type(event).__name__} {event.seq} {why}")

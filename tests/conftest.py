@@ -5,8 +5,12 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from tests.support.servers import Server
+
+settings.register_profile("foldline", deadline=None)  # a busy machine is no fault
+settings.load_profile("foldline")
 
 
 @pytest.fixture(scope="session")

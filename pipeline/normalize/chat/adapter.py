@@ -46,6 +46,8 @@ class ChatAdapter(FramedAdapter):
         self._usage: Json | None = None
         self._error: tuple[ErrorInfo, Json] | None = None
         self._copy: Json = {}
+        self._copied = 0
+        self._whole = False
         self._streamed: list[str] = []
 
     # frames
@@ -81,6 +83,7 @@ class ChatAdapter(FramedAdapter):
         """Read one chunk: its usage, its choices, then whatever is left of it."""
         narrator = self._narrator
         self._seen = True
+        self._whole = whole
         given = frame.get("choices")
         choices = [one for one in given if isinstance(one, dict)] if isinstance(given, list) else []
         self._usage = ending.usage_in(frame, choices) or self._usage
@@ -135,6 +138,8 @@ class ChatAdapter(FramedAdapter):
             if members:
                 narrator.rest[name] = {**narrator.rest.get(name, {}), **members}
         self._tell(delta, logprobs)
+        if message is self._copy:
+            self._copied = len(self._streamed)
 
     def _tell(self, delta: Delta, logprobs: Json) -> None:
         """Tell what a delta says, in the order in which a model makes it."""
@@ -149,7 +154,8 @@ class ChatAdapter(FramedAdapter):
         if delta.refusal:
             self._text("refusal", 1, delta.refusal, {})
         for place, entry in enumerate(delta.tools):
-            self._narrator.blame("call", entry_defects(entry, place))
+            if not self._whole:
+                self._narrator.blame("call", entry_defects(entry, place))
             self._call(Piece(entry))
 
     # texts
@@ -283,7 +289,7 @@ class ChatAdapter(FramedAdapter):
 
     def _compare(self) -> None:
         """Tell where the server's own copy of the whole message differs from what it streamed."""
-        text, streamed = self._copy.get("content"), "".join(self._streamed)
+        text, streamed = self._copy.get("content"), "".join(self._streamed[: self._copied])
         if isinstance(text, str) and text not in {"", streamed}:
             detail = {"track": "text", "streamed": len(streamed), "chars": len(text)}
             self._narrator.status("mismatch", detail=detail, wire={"message": self._copy})

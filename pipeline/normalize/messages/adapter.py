@@ -85,7 +85,7 @@ class MessagesAdapter(FramedAdapter):
         if self._message is None:
             self._begin(frame)
         elif self._stopped:
-            self._next_round()
+            self._next_round(message)
         elif not self._message and name:
             self._narrator.blame("message_start", [defect("message_start_late", "$", "message_start first", name)])
         elif name == self._message:
@@ -105,17 +105,18 @@ class MessagesAdapter(FramedAdapter):
         message = object_of(frame.get("message"))
         self._message = word_of(message.get("id"))
         known = {name: message[name] for name in ("id", "model") if word_of(message.get(name))}
-        shown = more_than(message, "usage", "stop_reason", "stop_sequence")
+        shown = _shown(message)
         wire = {"response": known} | ({"message": shown} if shown else {})
         if rest := more_than(frame, "type", "message"):
             wire["event"] = rest
         self._narrator.status("upstream_started", wire=wire)
 
-    def _next_round(self) -> None:
+    def _next_round(self, message: Json) -> None:
         """Go on with another message of the same stream."""
         detail = {"stop_reason": self._stop_reason, "usage": self._usage[-1] if self._usage else None}
         self._blocks.drain(whole=True)
-        self._narrator.status("round_completed", detail=detail, wire=self._closing)
+        wire = {"message_delta": self._closing} if self._closing else {}
+        self._narrator.status("round_completed", detail=detail, wire={**wire, "message": _shown(message)})
         self._blocks.new_message()
         self._stopped = False
         self._closing = {}
@@ -174,3 +175,8 @@ class MessagesAdapter(FramedAdapter):
         if (told := self._told_elsewhere()) is not None:
             return told, beside
         return (ending.EMPTY if self._message is None else ending.TRUNCATED), beside
+
+
+def _shown(message: Json) -> Json:
+    """What a message's start tells beside what has a place of its own."""
+    return more_than(message, "usage", "stop_reason", "stop_sequence")
