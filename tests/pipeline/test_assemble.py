@@ -44,6 +44,7 @@ PIECES = st.sampled_from(
         "\r\n",
         "  ",
         "x" * 17,
+        "👩‍👩‍👧‍👦",
     ]
 )
 TEXTS = st.lists(PIECES, max_size=60).map("".join)
@@ -155,6 +156,17 @@ def test_blank_text_waits_and_comes_out_at_the_end_as_a_separator() -> None:
     assert assembler.flush(final=True) == [Block(0, "", separator="\n\n")]
 
 
+@pytest.mark.parametrize(
+    "text", ["\n" * 5000, "a\n" + " \n" * 3000 + "b", "```\nx" + "\n" * 3000 + "y", "ab " + "\t" * 1030 + "c"]
+)
+def test_a_flood_of_blanks_is_given_out_in_the_same_pieces_however_it_comes(text: str) -> None:
+    stream = small(1, 40)
+    blocks = run([text], stream)
+    assert "".join(block.text + block.separator for block in blocks) == text
+    assert run(list(text), stream) == blocks
+    assert run([text[at : at + 700] for at in range(0, len(text), 700)], stream) == blocks
+
+
 def test_an_idle_event_is_wanted_only_when_enough_is_held() -> None:
     assembler = Assembler(small(5, 100))
     assembler.push("abc")
@@ -169,9 +181,9 @@ def test_an_idle_event_is_wanted_only_when_enough_is_held() -> None:
     [
         ({}, StreamSettings()),
         ({"min_chars": 0, "max_chars": -1}, StreamSettings(min_chars=1, max_chars=1)),
-        ({"min_chars": 5000}, StreamSettings(min_chars=5000, max_chars=5000)),
+        ({"min_chars": 5000}, StreamSettings(min_chars=1200, max_chars=1200)),
         ({"max_chars": "many", "break": "page"}, StreamSettings()),
-        ({"min_chars": 10.7, "max_chars": 20, "idle_ms": 5, "break": "newline"}, StreamSettings(10, 20, 5, "newline")),
+        ({"min_chars": 10.7, "max_chars": 20, "idle_ms": 5, "break": "newline"}, StreamSettings(11, 20, 5, "newline")),
     ],
 )
 def test_settings_are_clamped(given_settings: dict[str, object], expected: StreamSettings) -> None:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from pipeline.codec import decode
-from pipeline.events import TurnStarted
+from pipeline.events import FOLD_VERSION, TurnStarted
 from pipeline.turn import Output, Turn
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
@@ -23,7 +23,7 @@ def fold(events: Path) -> Output:
     start = TurnStarted(
         seq=0,
         at=1_700_000_000_000,
-        fold=1,
+        fold=FOLD_VERSION,
         runtime="main",
         wire=events.parent.name,
         turn=TURN,

@@ -6,16 +6,14 @@ and nothing but events goes in. Authority: the driver owns the turn alone. Loss:
 log. Failure: a bound that is exceeded ends the turn by that bound's name, and what it produced before stands.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any, cast
 
 import msgspec
 
-from pipeline.assemble import Assembler
+from pipeline.assemble import Answer
 from pipeline.errors import Diagnostic, LimitExceeded, MisuseError, WireError
 from pipeline.events import (
-    FOLD_VERSION,
     BlockFinal,
     ErrorInfo,
     Event,
@@ -33,21 +31,12 @@ from pipeline.fold.machine import Fold
 from pipeline.fold.payload import drain, output_of
 from pipeline.fold.slots import Json, Phase, Slot
 from pipeline.limits import limits_from
-from pipeline.normalize.registry import WIRES
-from pipeline.normalize.stamp import Stamp
-from pipeline.output import Block, Frame, Output, Payload
+from pipeline.output import Block, Output, Payload
 from pipeline.relay import Relay
 from pipeline.settings import resolve
 from pipeline.translate import input_delta, input_done
 from pipeline.validate import Validation, Validator
 
-__all__ = ["FLUSHING", "Block", "Decoded", "Frame", "Output", "Payload", "Turn", "Validation", "decode"]
-
-# The statuses before which text is given out: another item begins or ends, or somebody else has the word. Marks within
-# a text (annotations, the ends of its parts) and signs of life cut nothing.
-FLUSHING = frozenset(
-    {"item_started", "item_finished", "restarted", "round_completed", "requires_action", "client_request"}
-)
 Terminal = TurnCompleted | TurnFailed | TurnCancelled
 
 
@@ -63,7 +52,7 @@ class Turn:
         self._validator = Validator(turn, validation)
         self._relay = Relay(turn, muted=not relay)
         self._fold = Fold(turn, limits_from({}))
-        self._assembler = Assembler(resolve({}))
+        self._answer = Answer(resolve({}))
         self._blocks: list[Block] = []
         self._response: Json | None = None
         self._finished = False
@@ -88,7 +77,7 @@ class Turn:
             "part_finished": self._part_finished,
             "input_finished": self._input_finished,
             "annotation": self._annotation,
-            "idle": lambda _: self._blocks.extend(self._assembler.idle()),
+            "idle": lambda _: self._blocks.extend(self._answer.idle()),
         }
 
     def push(self, event: Event) -> Output:
@@ -127,13 +116,13 @@ class Turn:
             usage=self.usage,
             error=self.error,
             frames=self._relay.frames,
-            blocks=self._assembler.blocks,
+            blocks=self._answer.blocks,
         )
 
     @property
     def wants_idle_after_ms(self) -> int | None:
         """How long a silence makes an idle event wanted; None while no text is held."""
-        return self._assembler.wants_idle_after_ms
+        return self._answer.wants_idle_after_ms
 
     @property
     def ended(self) -> bool:
@@ -150,7 +139,7 @@ class Turn:
     def _started(self, event: TurnStarted) -> None:
         self._relay.request(event)
         self._fold = Fold(self.turn, limits_from(event.limits))
-        self._assembler = Assembler(resolve(event.settings))
+        self._answer = Answer(resolve(event.settings))
 
     def _delta(self, event: TextDelta) -> None:
         part = self._fold.delta(event)
@@ -164,9 +153,11 @@ class Turn:
             return
         self._relay.delta(event, part)
         if track == "text":
-            blocks = self._assembler.push(event.text)
+            blocks = self._answer.text(event.text, event.item)
             if blocks:
                 self._blocks += blocks
+        else:
+            self._show_aside(event)
 
     def _final(self, event: BlockFinal) -> None:
         part = self._fold.final(event)
@@ -174,11 +165,26 @@ class Turn:
             return
         if event.track == "tool_input":
             self._tell_input(part.slot, event.text, event.wire)
+            return
+        self._relay.final(event, part)
+        if part.pieces or not event.text:
+            return
+        if (
+            event.track == "text"
+        ):  # a text that came as its final word alone is one delta, as it is in the public stream
+            self._blocks += self._answer.text(event.text, event.item)
         else:
-            self._relay.final(event, part)
+            self._show_aside(event)
+
+    def _show_aside(self, event: TextDelta | BlockFinal) -> None:
+        """Reasoning and refusals are no text of the answer; whether they are shown is a setting."""
+        if event.track == "refusal":
+            self._blocks += self._answer.refusal(event.text)
+        else:
+            self._blocks += self._answer.reasoning(event.text, (event.item, event.content))
 
     def _tool_started(self, event: ToolStarted) -> None:
-        self._flush()
+        self._blocks += self._answer.tool(event)
         self._open(event)
 
     def _item_started(self, event: Status) -> None:
@@ -195,7 +201,7 @@ class Turn:
                     self._relay.input(slot, draft)
 
     def _tool_finished(self, event: ToolFinished) -> None:
-        self._flush()
+        self._blocks += self._answer.tool(event)
         self._close(event)
 
     def _item_finished(self, event: Status) -> None:
@@ -234,8 +240,7 @@ class Turn:
         self._relay.input(slot, draft, wire)
 
     def _status(self, event: Status) -> None:
-        if event.name in FLUSHING:
-            self._flush()
+        self._blocks += self._answer.status(event)
         handler = self._statuses.get(event.name)
         if handler is not None:
             handler(event)
@@ -280,7 +285,7 @@ class Turn:
         self._tell_input(slot, text, event.wire)
 
     def _terminal(self, event: Terminal) -> None:
-        self._flush(final=True)
+        self._blocks += self._answer.end(event)
         if isinstance(event, TurnCompleted):
             self.status = event.outcome
         else:
@@ -295,9 +300,6 @@ class Turn:
 
     # -- shared
 
-    def _flush(self, *, final: bool = False) -> None:
-        self._blocks += self._assembler.flush(final=final)
-
     def _fail(self, event: Event, code: str, message: str) -> None:
         """End the turn from within, by name. What was produced stands."""
         self._terminal(TurnFailed(seq=event.seq, at=event.at, error=ErrorInfo(code=code, message=message)))
@@ -307,89 +309,3 @@ def _unforeseen(fault: Exception, turn: str, seq: int) -> Diagnostic:
     return Diagnostic(
         code="unreadable_event", expected="a readable event", found=type(fault).__name__, turn=turn, seq=seq
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Decoded:
-    """Everything that came of one recorded body."""
-
-    events: list[Event]
-    frames: list[Frame]
-    blocks: list[Block]
-    payload: Payload
-
-
-def decode(
-    data: Iterable[bytes],
-    wire: str,
-    validation: Validation = Validation.LENIENT,
-    *,
-    turn: str = "0-000000000000000000000000",
-) -> Decoded:
-    """Decode a recorded body in one go. Strict: raises `WireError` at the first breach."""
-    stamp = Stamp()
-    adapter = WIRES[wire](stamp=stamp)
-    decoded = _Decoding(turn, wire, validation)
-    for chunk in data:
-        decoded.take(adapter.feed(chunk), late=adapter.late)
-    decoded.take(adapter.close(), late=adapter.late)
-    return decoded.result()
-
-
-class _Decoding:
-    """A body on its way through a turn. A canonical body brings its own `turn_started`, every other is given one."""
-
-    def __init__(self, turn: str, wire: str, validation: Validation) -> None:
-        self._turn = turn
-        self._wire = wire
-        self._validation = validation
-        self._machine: Turn | None = None
-        self._events: list[Event] = []
-        self._frames: list[Frame] = []
-        self._blocks: list[Block] = []
-
-    def take(self, events: list[Event], *, late: int) -> None:
-        """Push events; what the adapter left out behind the terminal is a breach of its own."""
-        for event in events:
-            self._push(event)
-        if late and self._validation is Validation.STRICT:
-            raise WireError(
-                Diagnostic(
-                    code="after_terminal",
-                    expected="nothing after the terminal",
-                    found=f"{late} events",
-                    turn=self._turn,
-                )
-            )
-
-    def result(self) -> Decoded:
-        """The whole of it."""
-        machine = self._machine or Turn(self._turn, validation=self._validation)
-        return Decoded(self._events, self._frames, self._blocks, machine.finish())
-
-    def _push(self, event: Event) -> None:
-        if self._machine is None:
-            if isinstance(event, TurnStarted):
-                self._turn = event.turn
-                self._machine = Turn(self._turn, validation=self._validation)
-            else:
-                self._machine = Turn(self._turn, validation=self._validation)
-                self._one(self._machine, self._start(event))
-        self._one(self._machine, event)
-
-    def _start(self, event: Event) -> TurnStarted:
-        return TurnStarted(
-            seq=0,
-            at=event.at,
-            fold=FOLD_VERSION,
-            runtime="main",
-            wire=self._wire,
-            turn=self._turn,
-            session=self._turn,
-        )
-
-    def _one(self, machine: Turn, event: Event) -> None:
-        self._events.append(event)
-        output = machine.push(event)
-        self._frames += output.frames
-        self._blocks += output.blocks

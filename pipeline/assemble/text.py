@@ -15,77 +15,73 @@ and between two flushes the boundaries depend on the text alone, never on where 
 decision is therefore taken only when no later character could change it.
 """
 
-import re
-import unicodedata
+from typing import Any
 
+from pipeline.assemble.cuts import BLANKS, Cut, blank_cut, hard_cut, sentence_cut
 from pipeline.fences import Fence, may_open, opened_by
 from pipeline.output import Block
 from pipeline.settings import StreamSettings
 
-_BLANKS = " \t\r\n"
-_SENTENCE = re.compile(r"[.!?][\"')\]]*(?=[ \t])|[。！？]")
-_BLANK = re.compile(r"[ \t]+")
-_JOINER = "\u200d"
-_CLUSTER = 16  # code points; a longer cluster is cut
+_FLOOD = 1_024  # blanks behind a text, or without one, that nobody waits for the end of; at least twice a block
+_SLICE = 8_192  # a longer delta is taken in pieces, so that finishing a block never copies more than this
 
 
-class _Cut:
-    """Where a block ends: its text at `end`, its separator at `rest`; the fence open there, and what closes the block."""
+class Numbers:
+    """Counts the blocks of a turn."""
 
-    __slots__ = ("close", "end", "fence", "line_start", "rest")
+    __slots__ = ("next",)
 
-    def __init__(
-        self, end: int, rest: int, fence: Fence | None = None, *, line_start: bool = True, close: str | None = None
-    ) -> None:
-        self.end = end
-        self.rest = rest
-        self.fence = fence
-        self.line_start = line_start
-        self.close = close if close is not None else fence.close if fence is not None else ""
+    def __init__(self) -> None:
+        self.next = 0
+
+    def take(self) -> int:
+        """Return the next number."""
+        self.next += 1
+        return self.next - 1
 
 
 class Assembler:
     """The open block of a turn. `push`, `idle` and `flush` return the blocks that they finished."""
 
-    def __init__(self, settings: StreamSettings) -> None:
+    def __init__(self, settings: StreamSettings, numbers: Numbers | None = None) -> None:
+        self.markers: dict[str, Any] = {}
+        self._look = False
         self._settings = settings
-        self._ordinal = 0
+        self._by_paragraph = settings.preference == "paragraph" or settings.chunk_mode == "newline"
+        self._numbers = numbers or Numbers()
+        self._flood = max(2 * settings.max_chars, _FLOOD)
         self._pieces: list[str] = []
-        self._length = 0
-        self._look = False  # a newline came since the last look: a paragraph may have ended
         self._start(None, line_start=True)
 
     @property
-    def blocks(self) -> int:
-        """How many blocks were made."""
-        return self._ordinal
+    def held(self) -> int:
+        """How many characters wait."""
+        return self._quiet - self._free
+
+    @property
+    def holds_text(self) -> bool:
+        """Whether anything but blanks waits."""
+        return bool(self._joined().strip(BLANKS))
 
     @property
     def wants_idle_after_ms(self) -> int | None:
         """After how long a silence an idle event is wanted; None while too little text is held."""
-        return self._settings.idle_ms if self._length >= self._settings.min_chars else None
+        return self._settings.idle_ms if self.held >= self._settings.min_chars else None
 
     def push(self, text: str) -> list[Block]:
         """Add one delta."""
         self._pieces.append(text)
-        self._length += len(text)
-        if "\n" in text:
-            self._look = True
-        settings = self._settings
-        if self._length + len(self._opener) <= settings.max_chars and not (
-            self._look and self._length > settings.min_chars
-        ):
-            return []
-        return self._ready()
+        self._free -= len(text)
+        return [] if self._free >= 0 else self._more(text)
 
     def idle(self) -> list[Block]:
         """Give out what is held, when it is enough for a message."""
-        return self.flush() if self._length >= self._settings.min_chars else []
+        return self.flush() if self.held >= self._settings.min_chars else []
 
     def flush(self, *, final: bool = False) -> list[Block]:
         """Give out what is held. Blank text and the start of a fence wait, unless it is final."""
         blocks = self._ready()
-        while self._length:
+        while self.held:
             buffer = self._joined()
             held = 0 if final else self._held(buffer)
             shown = buffer[: len(buffer) - held]
@@ -96,16 +92,33 @@ class Assembler:
             if cut.end == 0 and not final:
                 break
             blocks.append(self._emit(buffer, cut))
-            if held or not self._length:
+            if held or not self.held:
                 break
         return blocks
 
     # -- the open block
 
+    def _more(self, text: str) -> list[Block]:
+        """Behind the point from which a block may end: look when a newline came, or when it is full."""
+        if self.held > self._room + _SLICE and len(text) > _SLICE:
+            self._pieces.pop()
+            self._free += len(text)
+            blocks: list[Block] = []
+            for at in range(0, len(text), _SLICE):
+                blocks += self.push(text[at : at + _SLICE])
+            return blocks
+        if self._by_paragraph and not self._look:
+            self._look = "\n" in text
+        return self._ready() if self._look or self.held > self._room else []
+
     def _start(self, fence: Fence | None, *, line_start: bool) -> None:
         """Begin a block: inside `fence` or outside, at the start of a line or within one."""
         self._fence = fence
         self._opener = fence.reopen if fence is not None else ""
+        self._room = self._settings.max_chars - len(self._opener)
+        self._quiet = min(self._settings.min_chars, self._room) if self._by_paragraph else self._room
+        self._free = self._quiet  # characters that may come before anything has to be looked at
+        self._look = self._by_paragraph  # whether a paragraph may have ended since the last look
         self._line_start = line_start
         # progress of the paragraph rule through the block's lines
         self._scan_at = 0
@@ -119,52 +132,51 @@ class Assembler:
             self._pieces = ["".join(self._pieces)]
         return self._pieces[0] if self._pieces else ""
 
-    def _emit(self, buffer: str, cut: _Cut) -> Block:
+    def _emit(self, buffer: str, cut: Cut) -> Block:
         """Finish the block at the cut and begin the next one behind it."""
         block = Block(
-            ordinal=self._ordinal,
+            ordinal=self._numbers.take(),
             opener=self._opener if cut.end else "",
             text=buffer[: cut.end],
             closer=cut.close if cut.end else "",
             separator=buffer[cut.end : cut.rest],
+            markers=self.markers,
         )
-        self._ordinal += 1
         rest = buffer[cut.rest :]
         self._pieces = [rest] if rest else []
-        self._length = len(rest)
-        self._look = "\n" in rest
         self._start(cut.fence, line_start=cut.line_start)
+        self._free -= len(rest)
         return block
 
     def _ready(self) -> list[Block]:
         """End blocks for as long as the two rules allow it."""
         blocks: list[Block] = []
-        paragraphs = self._settings.preference == "paragraph"
-        self._look = self._look and paragraphs
-        while self._length:
-            room = self._settings.max_chars - len(self._opener)
-            if self._length <= min(self._settings.min_chars, room):
-                break
+        while self.held > self._quiet:
+            room = self._room
             buffer = self._joined()
-            cut = self._paragraph_cut(buffer, room) if paragraphs else None
-            if cut is None:
-                if self._length <= room or len(buffer.rstrip(_BLANKS)) <= room:
-                    break
+            flood = self.held >= self._flood and len(buffer[: self._flood].rstrip(BLANKS)) <= room
+            seen = buffer[: self._flood] if flood else buffer
+            cut = self._paragraph_cut(seen, room) if self._by_paragraph else None
+            if cut is None and flood:
+                cut = self._flush_cut(seen)
+            elif cut is None and self.held > room and len(buffer.rstrip(BLANKS)) > room:
                 cut = self._full_cut(buffer)
+            if cut is None:
+                break
             blocks.append(self._emit(buffer, cut))
         return blocks
 
-    def _paragraph_cut(self, buffer: str, room: int) -> _Cut | None:
+    def _paragraph_cut(self, buffer: str, room: int) -> Cut | None:
         """The first rule. Goes on from the line where the last look stopped."""
         self._look = False
         while True:
             start = self._scan_at
             newline = buffer.find("\n", start)
             line = buffer[start:] if newline < 0 else buffer[start:newline]
-            content = line.strip(_BLANKS)
+            content = line.strip(BLANKS)
             if content and self._scan_blank and self._scan_fence is None:
                 if self._settings.min_chars <= self._scan_end <= room:
-                    return _Cut(self._scan_end, start)
+                    return Cut(self._scan_end, start)
                 self._scan_blank = False
             if newline < 0:
                 # unfinished: look again when a newline, or the first character behind a blank line, comes
@@ -174,7 +186,7 @@ class Assembler:
                 self._scan_blank = self._scan_end > 0
             else:
                 self._scan_blank = False
-                self._scan_end = start + len(line.rstrip(_BLANKS))
+                self._scan_end = start + len(line.rstrip(BLANKS))
                 self._scan_fence = self._after(self._scan_fence, line, whole=start > 0 or self._line_start)
             self._scan_at = newline + 1
 
@@ -186,16 +198,16 @@ class Assembler:
             return opened_by(line, self._settings.max_chars)
         return None if fence.closes(line) else fence
 
-    def _full_cut(self, buffer: str) -> _Cut:
+    def _full_cut(self, buffer: str) -> Cut:
         """The second rule: the best end of a block that does not fit.
 
         Reads the block's room and one character more, which are there whatever the deltas were.
         """
         room = self._settings.max_chars - len(self._opener)
         least = self._settings.min_chars if not self._opener else min(self._settings.min_chars, room * 2 // 3)
-        newline: _Cut | None = None  # the last line's end outside a fence
-        before: _Cut | None = None  # the same, even below the minimum
-        inner: _Cut | None = None  # the last line's end inside a fence
+        newline: Cut | None = None  # the last line's end outside a fence
+        before: Cut | None = None  # the same, even below the minimum
+        inner: Cut | None = None  # the last line's end inside a fence
         fence = self._fence
         content = start = 0  # where the fence's own text begins; where the line begins
         plain: list[tuple[int, int]] = []  # stretches of text outside fences, for sentences and blanks
@@ -215,40 +227,43 @@ class Assembler:
                 content = stop + 1
             elif fence is None:
                 plain.append((start, stop))
-            end = start + len(line.rstrip(_BLANKS))
+            end = start + len(line.rstrip(BLANKS))
             if after is None and end > start:
-                before = _Cut(end, self._line_end(buffer, stop))
+                before = Cut(end, self._line_end(buffer, stop))
                 newline = before if end >= least else newline
             elif after is not None and not opening and least <= stop <= room - len(after.close):
-                inner = _Cut(stop, stop + 1, after) if buffer[content:stop].strip(_BLANKS) else inner
+                inner = Cut(stop, stop + 1, after) if buffer[content:stop].strip(BLANKS) else inner
             fence = after
             start = stop + 1
         else:
             opening = False
-        cut = newline or _inline_cut(buffer, plain, least, room) or inner
+        if self._settings.preference == "sentence":
+            cut = sentence_cut(buffer, plain, least, room) or newline or blank_cut(buffer, plain, least, room) or inner
+        else:
+            cut = newline or sentence_cut(buffer, plain, least, room) or blank_cut(buffer, plain, least, room) or inner
         if cut is not None:
             return cut
-        return _hard_cut(buffer, room, content, None if opening else fence, before)
+        return hard_cut(buffer, room, content, None if opening else fence, before)
 
-    def _flush_cut(self, shown: str) -> _Cut | None:
+    def _flush_cut(self, shown: str) -> Cut | None:
         """Everything that is held; None when the fence's closer does not fit behind it."""
-        if not shown.strip(_BLANKS):
-            return _Cut(0, len(shown), self._fence, line_start=shown.endswith("\n") or self._line_start)
+        if not shown.strip(BLANKS):
+            return Cut(0, len(shown), self._fence, line_start=shown.endswith("\n") or self._line_start)
         fence, _, _ = self._walk(shown)
         last = shown.rfind("\n") + 1
         if shown[last:]:
             fence = self._after(fence, shown[last:], whole=last > 0 or self._line_start)
-        end = len(shown.rstrip(_BLANKS)) if fence is None else len(shown) - shown.endswith("\n")
+        end = len(shown.rstrip(BLANKS)) if fence is None else len(shown) - shown.endswith("\n")
         closer = 0 if fence is None else len(fence.close)
         if len(self._opener) + end + closer > self._settings.max_chars:
             return None
-        return _Cut(end, len(shown), fence, line_start=shown.endswith("\n"))
+        return Cut(end, len(shown), fence, line_start=shown.endswith("\n"))
 
     def _held(self, buffer: str) -> int:
         """How many characters wait at a flush: what may yet become a fence's first or last line, or an empty fence."""
         fence, opened, start = self._walk(buffer)
         line = buffer[start:]
-        if fence is not None and opened is not None and not buffer[opened:].partition("\n")[2].strip(_BLANKS):
+        if fence is not None and opened is not None and not buffer[opened:].partition("\n")[2].strip(BLANKS):
             return len(buffer) - opened
         if not line or not (start > 0 or self._line_start):
             return 0
@@ -272,51 +287,8 @@ class Assembler:
         """Behind the last newline of the blanks at `newline`: indentation stays with the text that it indents."""
         at = newline + 1
         rest = at
-        while at < len(buffer) and buffer[at] in _BLANKS:
+        while at < len(buffer) and buffer[at] in BLANKS:
             at += 1
             if buffer[at - 1] == "\n":
                 rest = at
         return rest
-
-
-def _inline_cut(buffer: str, plain: list[tuple[int, int]], least: int, room: int) -> _Cut | None:
-    """The last end of a sentence, else the last blank, outside fences and past the minimum."""
-    for pattern, behind in ((_SENTENCE, True), (_BLANK, False)):
-        for start, stop in reversed(plain):
-            best = 0
-            for match in pattern.finditer(buffer, start, stop):
-                end = match.end() if behind else match.start()
-                if least <= end <= room and buffer[:end].strip(_BLANKS):
-                    best = end
-            if best:
-                rest = best
-                while rest < len(buffer) and buffer[rest] in " \t":
-                    rest += 1
-                return _Cut(best, rest, line_start=False)
-    return None
-
-
-def _hard_cut(buffer: str, room: int, content: int, fence: Fence | None, before: _Cut | None) -> _Cut:
-    """Cut in the middle of a word: the text offers nothing better. Characters that belong together stay so."""
-    close = fence.close if fence is not None else ""
-    if fence is not None and room - len(close) <= content:  # the fence has just begun, and nothing of it fits
-        if before is not None:
-            return before
-        close = ""
-    wanted = end = max(1, min(room - len(close), len(buffer)))
-    while 1 < end < len(buffer) and wanted - end < _CLUSTER and _joins(buffer[end - 1], buffer[end]):
-        end -= 1
-    if end == 1 or wanted - end == _CLUSTER:
-        end = wanted
-    return _Cut(end, end, fence, line_start=buffer[end - 1] == "\n", close=close)
-
-
-def _joins(left: str, right: str) -> bool:
-    """Whether two code points are shown as one character, or end a line together."""
-    return (
-        _JOINER in (left, right)
-        or (left == "\r" and right == "\n")
-        or unicodedata.category(right) in {"Mn", "Me", "Mc"}
-        or "\U0001f3fb" <= right <= "\U0001f3ff"
-        or ("\U0001f1e6" <= left <= "\U0001f1ff" and "\U0001f1e6" <= right <= "\U0001f1ff")
-    )

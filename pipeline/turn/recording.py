@@ -1,0 +1,122 @@
+"""A recorded body in one go: the synchronous driver of a turn."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import structs
+
+from pipeline.errors import Diagnostic, WireError
+from pipeline.events import FOLD_VERSION, Event, Status, TurnStarted
+from pipeline.normalize.registry import WIRES
+from pipeline.normalize.stamp import Stamp
+from pipeline.output import Block, Frame, Payload
+from pipeline.turn.machine import Turn
+from pipeline.validate import Validation
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Everything that came of one recorded body."""
+
+    events: list[Event]
+    frames: list[Frame]
+    blocks: list[Block]
+    payload: Payload
+
+
+def decode(
+    data: Iterable[bytes],
+    wire: str,
+    validation: Validation = Validation.LENIENT,
+    *,
+    turn: str = "0-000000000000000000000000",
+    settings: Mapping[str, Any] | None = None,
+    idle: bool = False,
+) -> Decoded:
+    """Decode a recorded body in one go. Strict: raises `WireError` at the first breach.
+
+    `settings` stand over those of the turn's first event. `idle` puts an idle event into every gap between two events' times that is
+    as long as the turn waits, as the fold's own timer does in a live turn.
+    """
+    stamp = Stamp()
+    adapter = WIRES[wire](stamp=stamp)
+    decoded = _Decoding(turn, wire, validation, settings or {}, idle=idle)
+    for chunk in data:
+        decoded.take(adapter.feed(chunk), late=adapter.late)
+    decoded.take(adapter.close(), late=adapter.late)
+    return decoded.result()
+
+
+class _Decoding:
+    """A body on its way through a turn. A canonical body brings its own `turn_started`, every other is given one."""
+
+    def __init__(
+        self, turn: str, wire: str, validation: Validation, settings: Mapping[str, Any], *, idle: bool
+    ) -> None:
+        self._turn = turn
+        self._wire = wire
+        self._validation = validation
+        self._settings = settings
+        self._idle = idle
+        self._at: int | None = None
+        self._machine: Turn | None = None
+        self._events: list[Event] = []
+        self._frames: list[Frame] = []
+        self._blocks: list[Block] = []
+
+    def take(self, events: list[Event], *, late: int) -> None:
+        """Push events; what the adapter left out behind the terminal is a breach of its own."""
+        for event in events:
+            self._push(event)
+        if late and self._validation is Validation.STRICT:
+            raise WireError(
+                Diagnostic(
+                    code="after_terminal",
+                    expected="nothing after the terminal",
+                    found=f"{late} events",
+                    turn=self._turn,
+                )
+            )
+
+    def result(self) -> Decoded:
+        """The whole of it."""
+        machine = self._machine or Turn(self._turn, validation=self._validation)
+        return Decoded(self._events, self._frames, self._blocks, machine.finish())
+
+    def _push(self, event: Event) -> None:
+        if self._machine is None:
+            if isinstance(event, TurnStarted):
+                self._turn = event.turn
+                self._machine = Turn(self._turn, validation=self._validation)
+                if self._settings:
+                    event = structs.replace(event, settings={**event.settings, **self._settings})
+            else:
+                self._machine = Turn(self._turn, validation=self._validation)
+                self._one(self._machine, self._start(event))
+        self._one(self._machine, event)
+
+    def _start(self, event: Event) -> TurnStarted:
+        return TurnStarted(
+            seq=0,
+            at=event.at,
+            fold=FOLD_VERSION,
+            runtime="main",
+            wire=self._wire,
+            turn=self._turn,
+            session=self._turn,
+            settings=dict(self._settings),
+        )
+
+    def _one(self, machine: Turn, event: Event) -> None:
+        wait = machine.wants_idle_after_ms if self._idle else None
+        if wait is not None and self._at is not None and event.at - self._at >= wait:
+            self._take(machine, Status(seq=event.seq, at=self._at + wait, name="idle"))
+        self._at = event.at
+        self._take(machine, event)
+
+    def _take(self, machine: Turn, event: Event) -> None:
+        self._events.append(event)
+        output = machine.push(event)
+        self._frames += output.frames
+        self._blocks += output.blocks
