@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from workers.config.channels import MEDIA, base_url_of, key_window_of
-from workers.config.schema import Config, TargetConfig
+from workers.config.schema import Config, TargetConfig, UpstreamConfig
 
 LONGEST_POLL_MS = 1_000
 """A lost wake-up costs at most this."""
@@ -23,7 +23,7 @@ def _ranges(config: Config) -> Iterator[str]:
         body = getattr(config, section)
         for field in body.__struct_fields__:
             value = getattr(body, field)
-            positive = field.endswith(("_ms", "_bytes", "_count", "_events", "_writes", "_turns", "_limit"))
+            positive = field.endswith(("_ms", "_bytes", "_count", "_events", "_writes", "_turns", "_agents", "_limit"))
             if positive and isinstance(value, int) and value <= 0:
                 yield f"{section}.{field}: a number above 0 is expected, found {value}"
     if config.ingest.lag_low >= config.ingest.lag_high:
@@ -66,8 +66,12 @@ def _names(config: Config) -> Iterator[str]:
     if default and default not in config.upstreams:
         yield f"gateway.default_upstream: no upstream is named {default!r}"
     for name, upstream in config.upstreams.items():
-        if not upstream.base_url.startswith(("http://", "https://")):
+        if upstream.wire == "acp":
+            yield from _agent(name, upstream)
+        elif not upstream.base_url.startswith(("http://", "https://")):
             yield f"upstreams.{name}.base_url: an http or https URL is expected"
+        elif upstream.runtime == "acp":
+            yield f"upstreams.{name}.runtime: acp belongs to the wire acp"
         if upstream.resumable and upstream.wire != "responses":
             yield f"upstreams.{name}.resumable: the wire {upstream.wire} keeps no responses that could be read again"
     for name, target in config.targets.items():
@@ -89,3 +93,14 @@ def _chat(name: str, target: TargetConfig) -> Iterator[str]:
         yield f"targets.{name}.recipient: CHAT, CHAT/THREAD or CHAT/THREAD/REPLY is expected, or open_recipient = true"
     elif target.recipient and (target.recipient.startswith("/") or target.recipient.count("/") > 2):
         yield f"targets.{name}.recipient: CHAT, CHAT/THREAD or CHAT/THREAD/REPLY is expected, found {target.recipient!r}"
+
+
+def _agent(name: str, upstream: UpstreamConfig) -> Iterator[str]:
+    if not upstream.command or not all(upstream.command[:1]):
+        yield f"upstreams.{name}.command: a program and its arguments are expected"
+    if not upstream.cwd.startswith("/"):
+        yield f"upstreams.{name}.cwd: the full path of the folder that the agent works in is expected"
+    if upstream.runtime == "subagent":
+        yield f"upstreams.{name}.runtime: an upstream of the wire acp is an agent"
+    if upstream.cancel_wait_ms < 0:
+        yield f"upstreams.{name}.cancel_wait_ms: a number from 0 is expected, found {upstream.cancel_wait_ms}"

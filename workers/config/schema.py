@@ -43,6 +43,8 @@ class IngestConfig(Section, frozen=True, kw_only=True):
     renew_ms: int = 1_500
     max_turns: int = 256
     """Turns that one process carries at once."""
+    max_agents: int = 8
+    """Agents that one process runs at once; further turns wait for a free place."""
     take_count: int = 16
     buffer_bytes: int = 4 * MIB
     """Bytes read but not yet published, over all turns of a process."""
@@ -167,7 +169,8 @@ class LogConfig(Section, frozen=True, kw_only=True):
 class UpstreamConfig(Section, frozen=True, kw_only=True):
     """One model API or agent, known to clients by its name alone."""
 
-    base_url: str
+    base_url: str = ""
+    """Of a model API; an agent has a ``command`` instead."""
     wire: str = "responses"
     path: str = ""
     """Behind ``base_url``; empty: the wire's own, such as ``/chat/completions``."""
@@ -185,6 +188,21 @@ class UpstreamConfig(Section, frozen=True, kw_only=True):
     runtime: Literal["main", "subagent", "acp"] = "main"
     gateway_tools: list[str] = []
     """Names of functions that the gateway, not the client, answers."""
+    command: list[str] = []
+    """The program of an agent and its arguments (``wire = "acp"``), run by the ingest process for each turn."""
+    cwd: str = ""
+    """The folder that an agent works in."""
+    env_allow: list[str] = msgspec.field(default_factory=lambda: ["PATH", "HOME", "LANG"])
+    """The variables that an agent sees of ours; no other."""
+    permission: Literal["allow", "reject", "cancel"] = "reject"
+    """What an agent is answered that asks before it acts."""
+    cancel_wait_ms: int = 5 * SECOND
+    """How long an agent that was told to stop may take to say that it has, before it is killed."""
+
+    @property
+    def runtime_name(self) -> Literal["main", "subagent", "acp"]:
+        """What a turn of this upstream runs on: an agent is one, whatever was configured."""
+        return "acp" if self.wire == "acp" else self.runtime
 
 
 class TargetConfig(Section, frozen=True, kw_only=True):

@@ -209,7 +209,7 @@ class Submitter:
             seq=0,
             at=self._clock.now_ms(),
             fold=FOLD_VERSION,
-            runtime=known.runtime,
+            runtime=known.runtime_name,
             wire=known.wire,
             turn=turn,
             session=session,

@@ -21,14 +21,16 @@ from pipeline.events import TERMINALS, Event, Status, TextDelta, TurnStarted
 from pipeline.limits import limits_from
 from pipeline.normalize.registry import WIRES, Adapter
 from pipeline.normalize.stamp import Stamp
-from workers.config import UpstreamConfig
+from workers.config import IngestConfig, UpstreamConfig
 from workers.ingest.bounds import LagGate
 from workers.ingest.ending import label, last_word, unfinished
 from workers.ingest.failures import RetryRules, SourceError, retry_delay_ms
 from workers.ingest.predecessor import read_head, read_last, read_started
 from workers.ingest.publisher import Bench, Publisher, Verdict
 from workers.ingest.requests import RequestError, UpstreamRequest, build, build_cancel, build_reattach
-from workers.ingest.sources.http_stream import HttpSource, open_source, tell
+from workers.ingest.sources.agents import Agents
+from workers.ingest.sources.contract import Source
+from workers.ingest.sources.http_stream import open_source, tell
 from workers.ingest.takeover import Plan, decide, resume_point, upstream_id_of
 from workers.observability import logs, metrics
 from workers.runtime import entropy
@@ -45,6 +47,7 @@ class Outside:
     upstreams: Mapping[str, UpstreamConfig]
     session: aiohttp.ClientSession
     environ: Mapping[str, str] = field(repr=False)
+    agents: Agents = field(default_factory=lambda: Agents(IngestConfig().max_agents))
 
 
 class Runner:
@@ -65,6 +68,8 @@ class Runner:
         self._upstream_id: str | None = None
         self._replayed_to: Event | None = None
         self._adapter: Adapter | None = None
+        self._source: Source | None = None
+        self._waiting: asyncio.TimerHandle | None = None
         self._producing: asyncio.Task[None] | None = None
         self._failure: SourceError | None = None
         self._renewed = asyncio.Event()
@@ -90,6 +95,8 @@ class Runner:
                 await asyncio.wait({publishing})
             return publishing.result() if publishing.done() else Verdict.STALE
         finally:
+            if self._waiting is not None:
+                self._waiting.cancel()
             for task in (self._producing, publishing):
                 task.cancel()
                 with suppress(asyncio.CancelledError, Exception):
@@ -102,8 +109,13 @@ class Runner:
         if self._cancelled or self.publisher.batcher.has_terminal:
             return
         self._cancelled = True
-        if self._producing is not None:
+        if self._producing is None:
+            return
+        wait_ms = self._source.cancel() if self._source is not None else None
+        if wait_ms is None:
             self._producing.cancel()
+        else:  # it may end the turn by itself
+            self._waiting = asyncio.get_running_loop().call_later(wait_ms / 1000, self._producing.cancel)
 
     def lose(self) -> None:
         """The claim is somebody else's: close the upstream, say nothing more."""
@@ -137,10 +149,12 @@ class Runner:
             upstream = self._find_upstream(self._started)
             request = await self._go_on(upstream)
             source = await self._open(upstream, request)
-            hit("ingest.after_open")
             try:
+                hit("ingest.after_open")
+                self._source = source
                 await self._read(source, self._started)
             finally:
+                self._source = None
                 source.close()
         except SourceError as failure:
             self._failure = failure
@@ -172,7 +186,7 @@ class Runner:
         await self.publisher.acknowledged(self._stamp.seq)
         return request
 
-    async def _open(self, upstream: UpstreamConfig, request: UpstreamRequest) -> HttpSource:
+    async def _open(self, upstream: UpstreamConfig, request: UpstreamRequest) -> Source:
         """Send the request, again where the rules allow it."""
         config = self._bench.config
         rules = RetryRules(
@@ -189,6 +203,8 @@ class Runner:
                 self._renewed.clear()
                 await self._renewed.wait()
             try:
+                if upstream.wire == "acp":
+                    return await self._outside.agents.open(upstream, request, self._outside.environ)
                 return await open_source(self._outside.session, request, upstream, self._bench.clock)
             except SourceError as failure:
                 delay_ms = retry_delay_ms(failure, attempt, rules)
@@ -198,8 +214,9 @@ class Runner:
                 self._log.info("upstream_retried", code=failure.error.code, attempt=attempt, delay_ms=delay_ms)
                 await asyncio.sleep(entropy.jitter(delay_ms, delay_ms * 1.25) / 1000)
 
-    async def _read(self, source: HttpSource, started: TurnStarted) -> None:
+    async def _read(self, source: Source, started: TurnStarted) -> None:
         adapter = WIRES[started.wire](stamp=self._stamp, limits=limits_from(started.limits))
+        source.introduce(adapter)
         self._adapter = adapter
         while not adapter.ended:
             await self._wait_for_room()
@@ -210,7 +227,7 @@ class Runner:
             await self._wait_for_room()  # a bound may have filled while the read was waiting
             self._stamp.at = self._bench.clock.now_ms()
             for event in adapter.feed(chunk):
-                self._put(event)
+                self._put(self._last_word(event) if self._cancelled and isinstance(event, TERMINALS) else event)
             if not adapter.ended:
                 hit("ingest.mid_stream")
 

@@ -32,6 +32,7 @@ from workers.config import Config
 from workers.ingest.bounds import LagGate, Room
 from workers.ingest.publisher import Bench, Publisher, Verdict
 from workers.ingest.runner import Outside, Runner
+from workers.ingest.sources.agents import Agents
 from workers.ingest.sources.http_stream import open_session
 from workers.observability import logs, metrics
 from workers.observability.health import HealthServer
@@ -72,7 +73,11 @@ async def run(config: Config, stop: asyncio.Event) -> None:
         stack.push_async_callback(news.close)
         await keeper.start()
         stack.push_async_callback(keeper.stop)
-        outside = Outside(upstreams=config.upstreams, session=session, environ=os.environ)
+        agents = Agents(config.ingest.max_agents)
+        if any(upstream.wire == "acp" for upstream in config.upstreams.values()):
+            agents.prepare()
+        stack.push_async_callback(agents.close)
+        outside = Outside(upstreams=config.upstreams, session=session, agents=agents, environ=os.environ)
         meta = check_meta(bench.keys)
         await patiently(
             lambda: bench.scripts.run(meta), what="check_meta", role="ingest", guard=bench.guard, give_up=stop.is_set

@@ -12,6 +12,7 @@ import os
 import aiohttp
 
 from pipeline.events import ErrorInfo
+from pipeline.normalize.registry import Adapter
 from workers.config import UpstreamConfig
 from workers.ingest.failures import Phase, SourceError, refused
 from workers.ingest.requests import UpstreamRequest
@@ -40,6 +41,13 @@ class HttpSource:
     def __init__(self, response: aiohttp.ClientResponse, read_timeout_ms: int) -> None:
         self._response = response
         self._read_timeout_ms = read_timeout_ms
+
+    def introduce(self, adapter: Adapter) -> None:
+        """Nothing is known here that the body does not say."""
+
+    def cancel(self) -> int | None:
+        """Leaving is all that can be done."""
+        return None
 
     async def read(self) -> bytes:
         """Wait for the next bytes, as many as have come; empty at the end of the body."""
