@@ -54,3 +54,5 @@ class Channel:
     max_lines: int | None = None
     note: str = ""
     """What the limit counts and where it is said."""
+    shown: Callable[[str], str] = str
+    """What a reader is shown of a part's body, where that is not the body itself."""

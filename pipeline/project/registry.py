@@ -39,6 +39,11 @@ def profile_of(
     )
 
 
+def shown(channel: str, body: str) -> str:
+    """Return what a reader is shown of a part's body."""
+    return CHANNELS[channel].shown(body)
+
+
 def project(block: Block, profile: Profile) -> list[Part]:
     """Project a block for the profile's channel; a suppressed block gives no part."""
     return PROJECTORS[profile.channel](block, profile)

@@ -34,4 +34,11 @@ def project(block: Block, profile: Profile) -> list[Part]:
     return [Part(ordinal=0, body=_ENCODER.encode(body).decode(), content_type=CONTENT_TYPE)]
 
 
-CHANNEL = Channel(project=project, content_type=CONTENT_TYPE, note="no limit: one part a block")
+def shown(body: str) -> str:
+    """What the body says: the block as a reader sees it, and the note behind it."""
+    told = msgspec.json.decode(body)
+    note = told["markers"].get("note")
+    return f"{told['opener']}{told['text']}{told['closer']}" + (f"\n[{note}]" if note else "")
+
+
+CHANNEL = Channel(project=project, content_type=CONTENT_TYPE, note="no limit: one part a block", shown=shown)

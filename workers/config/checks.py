@@ -66,7 +66,9 @@ def _names(config: Config) -> Iterator[str]:
     if default and default not in config.upstreams:
         yield f"gateway.default_upstream: no upstream is named {default!r}"
     for name, upstream in config.upstreams.items():
-        if upstream.wire == "acp":
+        if upstream.external:
+            pass  # nobody here opens it, whatever it runs on
+        elif upstream.wire == "acp":
             yield from _agent(name, upstream)
         elif not upstream.base_url.startswith(("http://", "https://")):
             yield f"upstreams.{name}.base_url: an http or https URL is expected"

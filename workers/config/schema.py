@@ -160,6 +160,14 @@ class ServiceConfig(Section, frozen=True, kw_only=True):
     """A process whose loop has not turned for so long ends itself, so that others take over."""
 
 
+class ModesConfig(Section, frozen=True, kw_only=True):
+    """Per runtime, whether its turns are delivered, or only recorded to be compared with what another path sends."""
+
+    main: Literal["live", "shadow"] = "live"
+    subagent: Literal["live", "shadow"] = "live"
+    acp: Literal["live", "shadow"] = "live"
+
+
 class LogConfig(Section, frozen=True, kw_only=True):
     """The JSON log."""
 
@@ -186,6 +194,8 @@ class UpstreamConfig(Section, frozen=True, kw_only=True):
     side_effects: bool = True
     """False: a request may be made a second time after its first carrier died unanswered."""
     runtime: Literal["main", "subagent", "acp"] = "main"
+    external: bool = False
+    """Its turns are carried by a program outside, which publishes their events itself; no ingest process takes them."""
     gateway_tools: list[str] = []
     """Names of functions that the gateway, not the client, answers."""
     command: list[str] = []
@@ -253,6 +263,7 @@ class Config(Section, frozen=True, kw_only=True):
     retention: RetentionConfig = RetentionConfig()
     limits: LimitsConfig = LimitsConfig()
     service: ServiceConfig = ServiceConfig()
+    modes: ModesConfig = ModesConfig()
     log: LogConfig = LogConfig()
     upstreams: dict[str, UpstreamConfig] = {}
     targets: dict[str, TargetConfig] = {}

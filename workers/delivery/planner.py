@@ -6,14 +6,14 @@ A block that cannot be projected costs itself alone: it is recorded as dead, and
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
 from ledger import delivery, planning
 from ledger.parts import NewPart, Reply, held_lane
 from ledger.planning import BlockEntry
-from ledger.records import TurnRecord
+from ledger.records import SHADOW, TurnRecord
 from ledger.retention import retire_turn
 from ledger.states import State
 from ledger.turns import read_turn
@@ -34,6 +34,8 @@ KNOWN_TURNS = 1_024
 class _Known:
     session: str
     serial: bool
+    is_shadow: bool
+    """Another path sends what the turn says: its parts are recorded and go nowhere."""
     targets: tuple[Target, ...]
     submitted_at: int
 
@@ -123,12 +125,14 @@ class Planner:
             metrics.SERVER_LOST_DATA.labels(role="delivery").inc()
             return []
         block = Block.from_fields({**fields, "ordinal": str(entry.block)})
-        held = known.serial and not await self._may_join(known.session, entry.turn)
+        held = known.serial and not known.is_shadow and not await self._may_join(known.session, entry.turn)
         if known.serial and not held:
             await self._merge_held(known, entry.turn)
         parts: list[NewPart] = []
         for target in known.targets:
             parts += self._project(block, target, entry=entry, session=known.session, held=held)
+        if known.is_shadow:  # from `suppressed` no way leads to a socket, by whatever hand
+            parts = [replace(part, state=State.SUPPRESSED) if part.state is State.PENDING else part for part in parts]
         return parts
 
     def _project(self, block: Block, target: Target, *, entry: BlockEntry, session: str, held: bool) -> list[NewPart]:
@@ -243,6 +247,7 @@ def _known(record: TurnRecord | None) -> _Known | None:
     return _Known(
         session=record.session,
         serial=record.serial,
+        is_shadow=record.mode == SHADOW,
         targets=tuple(targets),
         submitted_at=record.submitted_at,
     )

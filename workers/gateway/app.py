@@ -28,7 +28,9 @@ from workers.gateway import errors
 from workers.gateway.auth import LOOPBACK_HOSTS, Auth
 from workers.gateway.errors import HttpError
 from workers.gateway.page import serve_page
+from workers.gateway.producers import Producers
 from workers.gateway.responses import Responses
+from workers.gateway.shadows import Shadows
 from workers.gateway.store import Store
 from workers.gateway.submit import Submitter
 from workers.gateway.subscriptions import Subscriptions
@@ -151,6 +153,9 @@ def build_app(gateway: Gateway, config: Config) -> Starlette:
     responses = Responses(gateway.store, gateway.auth, submitter, gateway.hub, config)
     turns = Turns(gateway.store, gateway.auth, submitter, gateway.hub, config)
 
+    producers = Producers(gateway.store, gateway.auth, config)
+    shadows = Shadows(gateway.store, gateway.auth, config)
+
     async def ready(_request: Request) -> Response:
         if not gateway.is_ready():
             return PlainTextResponse("not ready\n", status_code=503)
@@ -166,6 +171,10 @@ def build_app(gateway: Gateway, config: Config) -> Starlette:
         _route("/v1/turns/{id}", turns.retrieve, "GET"),
         _route("/v1/turns/{id}/events", turns.events, "GET"),
         _route("/v1/turns/{id}/cancel", turns.cancel, "POST"),
+        _route("/v1/turns/{id}/events", producers.publish, "POST"),
+        _route("/v1/turns/{id}/claim", producers.claim, "POST"),
+        _route("/v1/shadow/{id}", shadows.report, "POST"),
+        _route("/v1/shadow/{id}", shadows.compare, "GET"),
         _route("/healthz", _healthy, "GET"),
         _route("/readyz", ready, "GET"),
         _route("/metrics", _metrics, "GET"),

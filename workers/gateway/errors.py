@@ -60,6 +60,7 @@ class HttpError(Exception):
         kind: str | None = None,
         param: str | None = None,
         headers: dict[str, str] | None = None,
+        more: dict[str, Any] | None = None,
     ) -> None:
         super().__init__(f"{status} {code}: {message}")
         self.status = status
@@ -68,11 +69,14 @@ class HttpError(Exception):
         self.kind = kind or kind_of(status)
         self.param = param
         self.headers = headers or {}
+        self.more = more or {}
 
     def response(self) -> Response:
         """Return the answer in OpenAI's error shape."""
+        body = error_body(self.code, self.message, kind=self.kind, param=self.param)
+        body["error"] |= self.more
         return Response(
-            msgspec.json.encode(error_body(self.code, self.message, kind=self.kind, param=self.param)),
+            msgspec.json.encode(body),
             status_code=self.status,
             media_type="application/json",
             headers=self.headers,

@@ -13,17 +13,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
-from ledger import turns
+from ledger import shadow, turns
 from ledger.access import DEFAULT_TENANT
 from ledger.errors import Full
+from ledger.external import first_token
 from ledger.keys import digest_of, make_turn_id
-from ledger.records import TurnRecord
+from ledger.records import SHADOW, TurnRecord
 from ledger.turns import IdempotencyStatus, NewTurn, SubmitStatus, TurnLimits
 from pipeline import codec
-from pipeline.events import FOLD_VERSION, Target, TurnStarted
+from pipeline.events import FOLD_VERSION, RuntimeName, Target, TurnStarted
 from pipeline.limits import Limits
 from workers.config import Config, UpstreamConfig
+from workers.gateway import publishing
 from workers.gateway.errors import HttpError
 from workers.gateway.store import Store
 from workers.observability import logs, metrics
@@ -42,6 +45,13 @@ ECHOED = (
 """Members of a request that the response object repeats."""
 ECHOED_VERBATIM = ("metadata", "model")  # the others have another form on another wire
 RETRY_AFTER_S = {"tenant": 2, "partition": 2, "memory": 5}
+PARENT_NOT_STARTED = HttpError(
+    409,
+    "parent_not_started",
+    "the parent turn has no event yet; submit its child once it has",
+    param="parent",
+    headers={"Retry-After": "1"},
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +64,10 @@ class Wanted:
     session: str | None = None
     serial: bool = False
     verbatim: bool = False
-    targets: tuple[str, ...] = ()
+    targets: tuple[str, ...] | None = ()
+    """None: those of the parent."""
+    parent: str | None = None
+    parent_call: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     idempotency_key: str | None = None
 
@@ -80,20 +93,30 @@ class Submitter:
     async def submit(self, wanted: Wanted) -> Submitted:
         """Make the turn that a client asks for, or find the one that its idempotency key stands for already."""
         previous = await self._previous(wanted)
+        parent = await self._parent(wanted)
         upstream = choose_upstream(self._config, wanted, previous)
-        request = upstream_request(wanted.request, upstream, self._config.upstreams[upstream], previous)
-        if wanted.verbatim:
+        known = self._config.upstreams[upstream]
+        request = upstream_request(wanted.request, upstream, known, previous)
+        if known.external:
+            pass  # whoever carries the turn knows what it asks for
+        elif wanted.verbatim:
             request["foldline"] = {VERBATIM: True}
         else:
-            check_expressible(request, self._config.upstreams[upstream].wire)
-        targets = self._targets(wanted.targets)
+            check_expressible(request, known.wire)
+        targets = self._targets(wanted, parent)
         random_hex = entropy.hex24()
-        session = _session_of(wanted, previous) or random_hex
+        session = _session_of(wanted, previous, parent) or random_hex
         turn = make_turn_id(self._store.keys.partition_of(session), random_hex)
         turn, session = await self._bind(wanted, turn, session)
         started = self._started(
-            wanted, turn=turn, session=session, upstream=upstream, model=request.get("model"), targets=targets
+            wanted,
+            turn=turn,
+            session=session,
+            upstream=upstream,
+            model=request.get("model"),
+            targets=targets,
         )
+        mode = await self._mode(started.runtime)
         new = NewTurn(
             turn=turn,
             tenant=wanted.tenant,
@@ -105,8 +128,14 @@ class Submitter:
             targets=msgspec.json.encode(targets).decode(),
             limits=self._limits(),
             serial=wanted.serial,
+            external_token=first_token(entropy.nonce()) if known.external else "",
+            parent=wanted.parent or "",
+            parent_call=wanted.parent_call or "",
+            shadow_ms=self._config.retention.turn_ms if mode == SHADOW else 0,
         )
         is_new = await self._write(new)
+        if known.external:
+            await publishing.begin(self._store, turn)
         return Submitted(turn=turn, session=session, upstream=upstream, is_new=is_new)
 
     async def _bind(self, wanted: Wanted, turn: str, session: str) -> tuple[str, str]:
@@ -150,6 +179,10 @@ class Submitter:
                 raise _refused("tenant", f"{limits.tenant_limit} of your turns are unfinished")
             case SubmitStatus.PARTITION_FULL:
                 raise _refused("partition", f"{limits.partition_limit} turns of this partition are unfinished")
+            case SubmitStatus.PARENT_UNKNOWN:
+                raise parent_not_found(new.parent)
+            case SubmitStatus.PARENT_NOT_STARTED:
+                raise PARENT_NOT_STARTED
             case SubmitStatus.OK:
                 metrics.TURNS_SUBMITTED.inc()
                 logs.bind(turn=new.turn).info("turn_submitted", upstream=new.upstream, tenant=new.tenant)
@@ -181,7 +214,25 @@ class Submitter:
             )
         return record
 
-    def _targets(self, names: tuple[str, ...]) -> list[Target]:
+    async def _parent(self, wanted: Wanted) -> TurnRecord | None:
+        if wanted.parent is None:
+            return None
+        record = await self._store.turn(wanted.parent, wanted.tenant)
+        if record is None:
+            raise parent_not_found(wanted.parent)
+        if not record.tail:
+            raise PARENT_NOT_STARTED
+        return record
+
+    async def _mode(self, runtime: str) -> str:
+        """Whether a turn that is submitted now is delivered; what was set while running goes over the configuration."""
+        said = await self._store.run(shadow.read_mode(self._store.keys, runtime))
+        return said or str(getattr(self._config.modes, runtime))
+
+    def _targets(self, wanted: Wanted, parent: TurnRecord | None) -> list[Target]:
+        if wanted.targets is None:
+            return msgspec.json.decode(parent.targets, type=list[Target]) if parent is not None else []
+        names = wanted.targets
         unknown = [name for name in names if name not in self._config.targets]
         if unknown:
             raise HttpError(400, "target_unknown", f"no target is named {unknown[0][:80]!r} here", param="targets")
@@ -201,6 +252,7 @@ class Submitter:
         self, wanted: Wanted, *, turn: str, session: str, upstream: str, model: Any, targets: list[Target]
     ) -> TurnStarted:
         known = self._config.upstreams[upstream]
+        runtime: RuntimeName = "subagent" if wanted.parent is not None else known.runtime_name
         echoed = ECHOED_VERBATIM if wanted.verbatim else ECHOED
         response = {name: wanted.request[name] for name in echoed if wanted.request.get(name) is not None}
         if isinstance(model, str):
@@ -209,10 +261,12 @@ class Submitter:
             seq=0,
             at=self._clock.now_ms(),
             fold=FOLD_VERSION,
-            runtime=known.runtime_name,
-            wire=known.wire,
+            runtime=runtime,
+            wire="canonical" if known.external else known.wire,
             turn=turn,
             session=session,
+            parent=wanted.parent,
+            parent_call=wanted.parent_call or UNSET,
             upstream=upstream,
             model=model if isinstance(model, str) else None,
             settings=dict(wanted.settings),
@@ -285,8 +339,17 @@ def check_expressible(request: dict[str, Any], wire: str) -> None:
         raise HttpError(400, "upstream_request_unsupported", str(refused), param=refused.param or None) from None
 
 
-def _session_of(wanted: Wanted, previous: TurnRecord | None) -> str | None:
-    """Return the session: said, the previous turn's, or of the idempotency key; None when the turn is its own session."""
+def parent_not_found(parent: str) -> HttpError:
+    """Return the answer for a parent that does not exist, or is another tenant's."""
+    return HttpError(404, "parent_not_found", f"Parent turn '{parent[:100]}' was not found", param="parent")
+
+
+def _session_of(wanted: Wanted, previous: TurnRecord | None, parent: TurnRecord | None) -> str | None:
+    """Return the session: the parent's, said, the previous turn's, or of the idempotency key; None: the turn is its own session."""
+    if parent is not None:
+        if wanted.session not in (None, unscoped(parent)):
+            raise HttpError(400, "session_elsewhere", "a child belongs to its parent's session", param="session")
+        return parent.session
     if wanted.session is not None:
         return scoped(wanted.tenant, wanted.session)
     if previous is not None:
@@ -308,6 +371,8 @@ def unscoped(record: TurnRecord) -> str:
 
 def _body_hash(wanted: Wanted) -> str:
     parts = [wanted.request, wanted.upstream, wanted.session, wanted.serial, wanted.targets, dict(wanted.settings)]
+    if wanted.parent is not None:
+        parts += [wanted.parent, wanted.parent_call]
     if wanted.verbatim:
         parts.append(VERBATIM)
     return digest_of(msgspec.json.encode(parts, order="sorted").decode())

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from ledger.records import TurnRecord
 from pipeline.settings import KEYS as SETTINGS
 from workers.config import Config
-from workers.gateway import errors, inputs, sse
+from workers.gateway import errors, inputs, publishing, sse
 from workers.gateway.auth import Auth
 from workers.gateway.errors import HttpError
 from workers.gateway.responses import TURN_HEADER, FrameSource, cancel_turn, check_not_expired
@@ -33,7 +33,9 @@ class TurnRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     serial: bool = False
     verbatim: bool = False
     """The request is the upstream's own form already."""
-    targets: list[str] = []
+    targets: list[str] | None = None
+    parent: str | None = None
+    parent_call: str | None = None
     settings: dict[str, str | int | float] = {}
     idempotency_key: str | None = None
 
@@ -58,7 +60,7 @@ class Turns:
         if record is None:
             raise HttpError(500, errors.TURN_LOST, "the turn was accepted, and is gone: its server lost its data")
         return Response(
-            msgspec.json.encode(shown(record)),
+            msgspec.json.encode({**shown(record), **publishing.told(record)}),
             status_code=201 if submitted.is_new else 200,
             media_type="application/json",
             headers={TURN_HEADER: record.id, "Location": f"/v1/turns/{record.id}"},
@@ -112,10 +114,25 @@ def _wanted(request: Request, tenant: str, body: TurnRequest) -> Wanted:
         session=None if session is None else inputs.name(session, "session"),
         serial=body.serial,
         verbatim=body.verbatim,
-        targets=tuple(body.targets),
+        targets=_target_names(body),
+        parent=body.parent,
+        parent_call=None if body.parent_call is None else _call_id(body),
         settings=body.settings,
         idempotency_key=None if key is None else inputs.name(key, "idempotency_key"),
     )
+
+
+def _target_names(body: TurnRequest) -> tuple[str, ...] | None:
+    """Return the targets' names; None for a child that goes where its parent goes."""
+    if body.targets is None:
+        return None if body.parent is not None else ()
+    return tuple(body.targets)
+
+
+def _call_id(body: TurnRequest) -> str:
+    if body.parent is None:
+        raise HttpError(400, "invalid_value", "parent_call is of a child's parent", param="parent_call")
+    return inputs.name(body.parent_call, "parent_call")
 
 
 def shown(record: TurnRecord) -> dict[str, Any]:
@@ -128,6 +145,8 @@ def shown(record: TurnRecord) -> dict[str, Any]:
         "session": unscoped(record),
         "upstream": record.upstream,
         "runtime": record.runtime,
+        "mode": record.mode,
+        "parent": record.parent or None,
         "serial": record.serial,
         "targets": [target["name"] for target in decoded(record.targets) or []],
         "frames": record.frames_next,

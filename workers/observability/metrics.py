@@ -73,3 +73,5 @@ CLIENT_CATCHUPS = Counter("foldline_client_catchups_total", "Times a client was 
 CLIENTS_ENDED = Counter("foldline_clients_ended_total", "Streams ended by the gateway itself, by code.", ["code"])
 ADMISSION_REFUSED = Counter("foldline_admission_refused_total", "Submits refused at a bound.", ["bound"])
 TURNS_SUBMITTED = Counter("foldline_turns_submitted_total", "Turns accepted.")
+EXTERNAL_EVENTS = Counter("foldline_external_events_total", "Events taken from external producers.")
+SHADOW_MESSAGES = Counter("foldline_shadow_messages_total", "Messages that other paths say they sent.", ["runtime"])

@@ -44,6 +44,8 @@ FAILPOINTS: dict[str, int] = {
     "gateway.before_submit": 102,
     "gateway.after_submit": 103,
     "gateway.mid_stream": 104,
+    "gateway.before_publish": 105,
+    "gateway.after_publish": 106,
 }
 """Every point and the exit code that is its own."""
 

@@ -1,0 +1,1 @@
+"""Shadow mode: what foldline would have delivered of a turn, held against what another path says it sent."""
