@@ -90,9 +90,9 @@ class Discord(Service):
             return _error(401, 0, "401: Unauthorized")
         path = request.path.partition("?")[0]
         if path == "/api/v10/users/@me":
-            return web.json_response(BOT)
+            return _json(BOT)
         if path == "/api/v10/oauth2/applications/@me":
-            return web.json_response(_APPLICATION)
+            return _json(_APPLICATION)
         found = _PATH.match(path)
         if found is None:
             return _error(404, 0, "404: Not Found")
@@ -129,13 +129,17 @@ class Discord(Service):
         if isinstance(nonce, str) and len(nonce) > LONGEST_NONCE:
             return _invalid("nonce", "NONCE_TYPE_TOO_LONG", "The nonce is too long.")
         reference = payload.get("message_reference")
-        if reference and reference.get("fail_if_not_exists", True) and not self._has(channel, reference["message_id"]):
+        if (
+            reference
+            and reference.get("fail_if_not_exists", True)
+            and not self._has(channel, str(reference["message_id"]))
+        ):
             return _invalid("message_reference", "REPLIES_UNKNOWN_MESSAGE", "Unknown message")
         if nonce is not None and payload.get("enforce_nonce"):
             for message in reversed(self.messages):
                 fresh = request.at - message.at < NONCE_WINDOW_S
                 if fresh and message.nonce == nonce and message.author == BOT_ID:
-                    return web.json_response(self._shown(message, nonce=True))
+                    return _json(self._shown(message, nonce=True))
         created = Message(
             id=self._snowflake(request.at),
             channel=channel,
@@ -145,7 +149,7 @@ class Discord(Service):
             payload=payload,
         )
         self.messages.append(created)
-        return web.json_response(self._shown(created, nonce=True))
+        return _json(self._shown(created, nonce=True))
 
     def _read(self, channel: str, query: Mapping[str, str]) -> web.Response:
         """READING: newest first; `after` gives those that follow it directly."""
@@ -156,7 +160,7 @@ class Discord(Service):
         if "after" in query:
             found = [message for message in found if message.id > int(query["after"])][:limit]
         newest = list(reversed(found))[:limit]
-        return web.json_response([self._shown(message, nonce=self.shows_nonces) for message in newest])
+        return _json([self._shown(message, nonce=self.shows_nonces) for message in newest])
 
     def _has(self, channel: str, message: str) -> bool:
         return any(str(known.id) == message and known.channel == channel for known in self.messages)
@@ -217,16 +221,22 @@ class Discord(Service):
             "retry_after": round(told.wait_s, 3) + 0.001,
             "global": everything,
         }
-        return web.json_response(body, status=429, headers=headers)
+        return _json(body, status=429, headers=headers)
+
+
+def _json(body: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+    """Discord names no charset, and its SDKs look for that very content type."""
+    data = json.dumps(body).encode()
+    return web.Response(body=data, status=status, headers={**(headers or {}), "Content-Type": "application/json"})
 
 
 def _error(status: int, code: int, message: str) -> web.Response:
-    return web.json_response({"message": message, "code": code}, status=status)
+    return _json({"message": message, "code": code}, status=status)
 
 
 def _invalid(name: str, code: str, message: str) -> web.Response:
     errors = {name: {"_errors": [{"code": code, "message": message}]}}
-    return web.json_response({"message": "Invalid Form Body", "code": 50035, "errors": errors}, status=400)
+    return _json({"message": "Invalid Form Body", "code": 50035, "errors": errors}, status=400)
 
 
 _APPLICATION = {
