@@ -1,7 +1,7 @@
 """What all parts of one delivery process share."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ledger.commands import Call, Scripts
@@ -10,6 +10,7 @@ from workers.config import Config
 from workers.delivery.channels.contract import Channel
 from workers.delivery.durability import Barrier
 from workers.delivery.pacing import Pace
+from workers.delivery.recall import Recall
 from workers.runtime.clock import Clock
 from workers.streams.connection import AsyncClient
 from workers.streams.guard import Guard
@@ -36,6 +37,7 @@ class Context:
     channels: Mapping[str, Channel]
     barrier: Barrier
     worker: str
+    recall: Recall = field(default_factory=Recall)
 
     async def run(self, call: Call[T], /) -> T:
         """Run a ledger call until it is answered; the very same call each time."""

@@ -171,6 +171,14 @@ class Partition:
             metrics.SERVER_LOST_DATA.labels(role="delivery").inc()
             await context.run(delivery.forget_part(context.keys, self.number, lane, head))
             return True
+        made = context.recall.missing_in(part, self.token)
+        if made is not None:
+            wait_ms = await self._sender.say_again(part, made)
+            return await self._defer(lane, head, wait_ms) if wait_ms else True
+        if (
+            part.state is State.SENDING and part.token == self.token
+        ):  # what a lane sends, its own task sends: nobody is at it
+            raise PartitionGoneError("an attempt of this owner has no receipt, and nobody remembers it")
         action = self._decide(part)
         match action:
             case Wait():

@@ -20,6 +20,7 @@ from workers.delivery.channels.contract import Channel, Message, reconciling
 from workers.delivery.context import ROLE, Context, PartitionGoneError
 from workers.delivery.gate import Gate
 from workers.delivery.outcomes import Outcome, lost, not_sent
+from workers.delivery.recall import Recalled
 from workers.delivery.recovery import Policy
 from workers.observability import logs, metrics
 from workers.runtime import entropy
@@ -95,8 +96,37 @@ class Sender:
             raise PartitionGoneError("stale token")
         if intent.reply not in {Reply.OK, Reply.ALREADY}:
             return REFUSED_MS
+        context.recall.begin(part, attempt)
         outcome = await self._send(part, attempt, intent, channel)
+        context.recall.end(part.id, attempt, outcome)
         await self._record(part, attempt, intent, outcome, target)
+        return 0
+
+    async def say_again(self, part: PartRecord, made: Recalled) -> int:
+        """Write an attempt of ours and its outcome into a record that has lost them; nothing is sent."""
+        context = self._context
+        target = context.config.targets.get(part.target)
+        if target is None:
+            return NOT_CONFIGURED_MS
+        intent = await self._intent(part, made.attempt)
+        if intent.reply is Reply.STALE:
+            raise PartitionGoneError("stale token")
+        if intent.reply is Reply.EARLY:
+            return REFUSED_MS
+        if intent.reply not in {Reply.OK, Reply.ALREADY}:
+            context.recall.forget(
+                part.id
+            )  # the record's own way leads where nothing is sent, or somebody else is at work
+            return REFUSED_MS
+        metrics.SERVER_LOST_DATA.labels(role=ROLE).inc()
+        log = logs.bind(partition=self._partition, turn=part.turn, delivery=part.id)
+        log.error(
+            "delivery_rolled_back",
+            found=part.state,
+            verdict=made.fact.verdict,
+            same_body=made.body_hash == part.body_hash,
+        )
+        await self._record(part, made.attempt, intent, made.fact, target)
         return 0
 
     def _gate(self) -> Gate:
