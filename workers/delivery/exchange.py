@@ -76,7 +76,10 @@ class Answer:
 
 
 class _GatedBody(Payload):
-    """A body that asks the gate in the step in which it is written, in one piece; headers leave with it, never before."""
+    """A body that asks the gate in the step in which it is written, in one piece; headers leave with it, never before.
+
+    It counts as consumed once it was written: the client repeats a PUT by itself whose body can be written again.
+    """
 
     _value: bytes
     _autoclose = True
@@ -92,7 +95,7 @@ class _GatedBody(Payload):
 
     async def write(self, writer: AbstractStreamWriter) -> None:
         self._gate.enter(getattr(writer, "transport", None))
-        self.written = True
+        self.written = self._consumed = True
         await writer.write(self._value)
 
     async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:

@@ -51,9 +51,9 @@ TERMS = Terms(
     typing_ms=8_000,  # it goes out by itself after ten seconds
     typing_page=TYPING,
     rules=(
-        Rule(fate=Fate.LIMITED, status=(429, 429), reason="rate_limited", page=LIMITS),
         Rule(fate=Fate.LIMITED, code="20016", reason="slow_mode", page=CODES),
         Rule(fate=Fate.LIMITED, code="20028", reason="channel_write_limit", page=CODES),
+        Rule(fate=Fate.LIMITED, status=(429, 429), reason="rate_limited", page=LIMITS),
         Rule(fate=Fate.RETRY, status=(401, 401), reason="unauthorized", page=STATUS, hold_ms=ACCOUNT_HOLD_MS),
         Rule(fate=Fate.PERMANENT, code="10003", reason="unknown_channel", page=CODES),
         Rule(fate=Fate.PERMANENT, code="50001", reason="missing_access", page=CODES),
