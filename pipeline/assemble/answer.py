@@ -26,13 +26,14 @@ NOTE_SIGN = "⚠️"
 _BRINK = 256  # near the bound of the output, so much is held back, to cut no character in two
 _DONE = "completed"
 
-# Marks within a text, signs of life, remarks about the stream itself: before these nothing is given out, and no line tells of them.
-# Every other status comes between texts.
+# Marks within a text, signs of life, what a child tells that runs beside, remarks about the stream itself: before these nothing is given
+# out, and no line tells of them. Every other status comes between texts.
 SILENT = frozenset(
     {
-        "annotation", "available_commands_update", "config_option_update", "current_mode_update", "duplicate", "idle", "ignored",
-        "in_progress", "input_finished", "item", "keepalive", "malformed", "metadata", "mismatch", "part_finished", "part_started",
-        "queued", "session_info_update", "signature", "unknown", "upstream_started", "usage", "usage_update",
+        "annotation", "available_commands_update", "child_ended", "child_progress", "child_started", "config_option_update",
+        "current_mode_update", "duplicate", "idle", "ignored", "in_progress", "input_finished", "item", "keepalive", "malformed",
+        "metadata", "mismatch", "part_finished", "part_started", "queued", "session_info_update", "signature", "unknown",
+        "upstream_started", "usage", "usage_update",
     }
 )  # fmt: skip
 # These end what came before them, and tell a reader nothing.

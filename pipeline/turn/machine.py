@@ -201,6 +201,8 @@ class Turn:
                     self._relay.input(slot, draft)
 
     def _tool_finished(self, event: ToolFinished) -> None:
+        if self._fold.slots.find(event.item) is None and not event.wire:
+            return  # what a child tells of its end: it comes at any time, so the text that is on its way is not cut there
         self._blocks += self._answer.tool(event)
         self._close(event)
 

@@ -30,7 +30,7 @@ def test_json_names_the_type_first_and_leaves_out_what_is_not_there() -> None:
 
 
 def test_the_first_event_always_writes_its_versions() -> None:
-    event = TurnStarted(seq=0, at=1, fold=1, runtime="main", wire="responses", turn="t", session="s")
+    event = TurnStarted(seq=0, at=1, fold=events.FOLD_VERSION, runtime="main", wire="responses", turn="t", session="s")
     written = msgspec.json.decode(msgspec.json.encode(event))
     assert written["contract"] == events.CONTRACT_VERSION
     assert written["fold"] == events.FOLD_VERSION
