@@ -50,9 +50,9 @@ def ours(events: Iterable[Event]) -> Reading:
         match event:
             case TextDelta(track=track, text=text) if track in texts:
                 texts[track] += text
-            case ToolStarted(item=item, name=name):
+            case ToolStarted(item=item, name=name, kind=kind) if kind != "mcp":  # their input no SDK gathers
                 names[item] = name
-            case ToolFinished(item=item, call_id=call_id, input=text):
+            case ToolFinished(item=item, call_id=call_id, input=text) if item in names:
                 calls.append((call_id, names[item], text or ""))
             case TurnCompleted(wire=wire) | TurnFailed(wire=wire) if wire:
                 stop, usage = wire.get("finish_reason") or wire.get("stop_reason"), wire.get("usage") or {}
@@ -88,7 +88,7 @@ def messages(body: bytes) -> Reading:
     calls = [
         (block.id, block.name, json.dumps(block.input, ensure_ascii=False))
         for block in made.content
-        if block.type in {"tool_use", "server_tool_use", "mcp_tool_use"}
+        if block.type in {"tool_use", "server_tool_use"}
     ]
     text = "".join(block.text for block in made.content if block.type == "text")
     return Reading(text=text, calls=calls, stop=made.stop_reason, usage=made.usage.to_dict(exclude_unset=True))
@@ -100,7 +100,6 @@ DIFFER = {
     "minimal/chat/frame-last-event-no-blank.sse": "the SDK drops a whole last event that lacks its blank line",
     "minimal/chat/tool-no-id.sse": "the SDK leaves the call without an id",
     "minimal/messages/spliced-message-start.sse": "the SDK joins two messages",
-    "messages/pydanticai-mcp.sse": "the SDK gathers no input of calls of an MCP server",
 }
 """Streams that the SDKs of these versions read otherwise, and why theirs is not the better reading."""
 

@@ -4,6 +4,7 @@ A block's item is its index; a second message of the same stream counts from whe
 stop, at the start of another, or with the turn, and gets its final word there. A server's own call ends with its result.
 """
 
+from itertools import chain
 from typing import Any
 
 from pipeline.normalize.defects import defect, index_of, word_of
@@ -55,7 +56,7 @@ class Blocks:
         self._narrator = narrator
         self._by_index: dict[int, Block] = {}
         self._current: Block | None = None
-        self._waiting: dict[str, Block] = {}
+        self._waiting: dict[str, list[Block]] = {}
         self._numbers: set[int] = set()
         self._base = 0
         self._next = 0
@@ -142,7 +143,7 @@ class Blocks:
                 self._finish_call(block, call_status(text, whole=whole), text)
             else:
                 block.waits = True
-                self._waiting[block.id] = block
+                self._waiting.setdefault(block.id, []).append(block)
                 narrator.status("input_finished", block.item, detail=text)
         elif block.kind == "redacted_thinking" and whole:
             narrator.status("item_finished", block.item, wire=_finished(block))
@@ -157,7 +158,7 @@ class Blocks:
     def drain(self, *, whole: bool) -> None:
         """Finish what is open, in the order of the items: the server's calls too, whose results never came."""
         last = [self._current] if self._current is not None and not self._current.done else []
-        for block in sorted([*self._waiting.values(), *last], key=lambda one: one.item):
+        for block in sorted([*chain(*self._waiting.values()), *last], key=lambda one: one.item):
             if not block.done:
                 self.finish(block, whole=whole)
             if block.waits:
@@ -197,9 +198,10 @@ class Blocks:
 
     def _result(self, block: Block, opening: Json) -> bool:
         """End the call whose result a block is; False where it is of none that waits."""
-        call = self._waiting.pop(word_of(opening.get("tool_use_id")), None)
-        if call is None:
+        waiting = self._waiting.get(word_of(opening.get("tool_use_id")))
+        if not waiting:
             return False
+        call = waiting.pop(0)
         content = opening.get("content")
         failed = opening.get("is_error") is True or word_of(object_of(content).get("type")).endswith("_error")
         wire = {"content_block": more_than(opening, "content"), "index": block.item, **self._narrator.take_rest()}

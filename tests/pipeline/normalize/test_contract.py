@@ -143,8 +143,8 @@ def test_what_is_no_frame_is_told_and_costs_nothing_else(wire: str) -> None:
         noise = b"gibberish\n" if wire == "acp" else b"data: {gibberish\n\n"
         whole, noisy = run(wire, data), run(wire, noise + data)
         assert texts(noisy) == texts(whole)
-        told = [event for event in noisy if (getattr(event, "wire", None) or {}).get("defects")]
-        assert any("gibberish" in one["found"] for event in told for one in (event.wire or {})["defects"])  # type: ignore[union-attr]
+        wires: list[Any] = [getattr(event, "wire", None) or {} for event in noisy]
+        assert any("gibberish" in defect["found"] for one in wires for defect in one.get("defects", ()))
 
 
 @each_wire

@@ -1,0 +1,52 @@
+"""The official SDKs read our golden streams as we do: the upstream's own, and the public ones that become of them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pipeline.turn import decode
+from scripts import sdk
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+OWN = [path for wire in sdk.READERS for path in sorted(GOLDEN.glob(f"{wire}/*.sse"))]
+UNREAD = {"habits", "whole-answer", "failed", "rounds"}  # the SDKs raise, or join what are two messages
+NAMES = [f"{path.parent.name}/{path.stem}" for path in OWN]
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in OWN if path.stem not in UNREAD], ids=lambda path: f"{path.parent.name}/{path.stem}"
+)
+def test_an_upstreams_own_sdk_reads_what_we_read(path: Path) -> None:
+    data = path.read_bytes()
+    theirs = sdk.READERS[path.parent.name](data)
+    own = sdk.ours(decode([data], path.parent.name).events)
+    assert own.stop == theirs.stop
+    assert sdk.differences(theirs, own) == []
+
+
+@pytest.mark.parametrize("path", OWN, ids=NAMES)
+def test_the_openai_sdk_reads_the_public_stream(path: Path) -> None:
+    data = path.read_bytes()
+    assert list(sdk.public_faults(decode([data], path.parent.name))) == []
+    assert list(sdk.public_faults(decode([data[at : at + 7] for at in range(0, len(data), 7)], path.parent.name))) == []
+
+
+def test_a_difference_is_found() -> None:
+    data = (GOLDEN / "chat" / "text-two-calls.sse").read_bytes()
+    other = (
+        data.replace(b"Bergen", b"Tromso")
+        .replace(b"first", b"last ")
+        .replace(b'"total_tokens": 55', b'"total_tokens": 56')
+    )
+    events = decode([other], "chat").events
+    found = list(sdk.agreement("a file", "chat", data, events))
+    assert [one.partition(":")[0] for one in found] == ["text", "calls", "usage"]
+
+
+def test_a_public_stream_that_breaks_is_found() -> None:
+    decoded = decode([(GOLDEN / "chat" / "text-two-calls.sse").read_bytes()], "chat")
+    gap = [frame for frame in decoded.frames if frame.event != "response.output_item.added"]
+    assert list(sdk.public_faults(type(decoded)(decoded.events, gap, decoded.blocks, decoded.payload)))
+    named = [frame for frame in decoded.frames if json.loads(frame.data).get("delta") != "first. 🚢 "]
+    assert list(sdk.public_faults(type(decoded)(decoded.events, named, decoded.blocks, decoded.payload)))
