@@ -252,10 +252,11 @@ def test_the_bracket_of_a_send_holds_at_any_interleaving(machine: type[Deliverie
 
 
 @pytest.mark.long
+@pytest.mark.timeout(600)
 def test_the_bracket_of_a_send_holds_at_many_interleavings(machine: type[Deliveries]) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=600, stateful_step_count=60, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=300, stateful_step_count=60, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )

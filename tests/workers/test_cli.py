@@ -215,13 +215,15 @@ def test_an_unknown_delivery_is_listed_and_resolved_by_a_person(site: Site) -> N
     name, rest = part.split("/", 1)
     with site.redis() as client:
         key = f"fl:{{{turn.partition('-')[0]}}}"
-        client.hset(f"{key}:part:{name}:{rest.replace('/', ':')}", "state", "unknown")
+        just_now = int(client.time()[0]) * 1000
+        record = f"{key}:part:{name}:{rest.replace('/', ':')}"
+        client.hset(record, mapping={"state": "unknown", "attempt_at": just_now})
         client.zadd(f"{key}:unknown", {part: 1})
     assert [row["part"] for row in site.json("ledger", "--state", "unknown")] == [part]
     assert any("may or may not" in one["found"] for one in site.json("doctor")["findings"])
     assert "quarantine" in site.run("ledger", "resolve", part, "sent", code=1).stderr
     with site.redis() as client:
-        client.hset(f"{key}:part:{name}:{rest.replace('/', ':')}", "attempt_at", 1)
+        client.hset(record, "attempt_at", 1)
     assert site.json("ledger", "resolve", part, "sent", "--by", "me") == {"part": part, "state": "sent"}
     assert site.json("ledger", "--state", "unknown") == []
 
