@@ -9,6 +9,8 @@ from workers.config.schema import DAY, MINUTE, TargetConfig
 SHORTEST_KEY_WINDOW_MS: Final = MINUTE
 """A receiver that forgets keys sooner is treated as one that knows none."""
 
+LONGEST_RECIPIENT: Final = 256
+
 Promise = Literal["key", "reconcile", "none"]
 
 
@@ -56,3 +58,22 @@ def promise_of(target: TargetConfig) -> Promise:
     if MEDIA[target.channel].reads_back or target.reconcile_url:
         return "reconcile"
     return "none"
+
+
+def split_recipient(targets: Mapping[str, TargetConfig], named: str) -> tuple[str, str | None]:
+    """Read what a submitter says, `target` or `target:recipient`; ValueError, in words for the submitter, when it may not say that."""
+    if named in targets:
+        return named, None
+    name, colon, recipient = named.partition(":")
+    if name not in targets or not colon:
+        raise ValueError(f"no target is named {named[:80]!r} here")
+    if not targets[name].open_recipient:
+        raise ValueError(f"target {name!r} sends to its own recipient alone")
+    if not is_recipient(recipient):
+        raise ValueError("a recipient is CHAT, CHAT/THREAD or CHAT/THREAD/REPLY, at most 256 characters in all")
+    return name, recipient
+
+
+def is_recipient(text: str) -> bool:
+    """Whether a text can name where in a channel messages go."""
+    return text.isprintable() and len(text) <= LONGEST_RECIPIENT and text.count("/") <= 2 and text[:1] not in {"", "/"}

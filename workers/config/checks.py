@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from workers.config.channels import MEDIA, base_url_of, key_window_of
+from workers.config.channels import MEDIA, base_url_of, is_recipient, key_window_of
 from workers.config.schema import Config, TargetConfig, UpstreamConfig
 
 LONGEST_POLL_MS = 1_000
@@ -93,7 +93,7 @@ def _chat(name: str, target: TargetConfig) -> Iterator[str]:
         yield f"targets.{name}.token_env: the name of the variable that holds the bot's token is expected"
     if not target.recipient and not target.open_recipient:
         yield f"targets.{name}.recipient: CHAT, CHAT/THREAD or CHAT/THREAD/REPLY is expected, or open_recipient = true"
-    elif target.recipient and (target.recipient.startswith("/") or target.recipient.count("/") > 2):
+    elif target.recipient and not is_recipient(target.recipient):
         yield f"targets.{name}.recipient: CHAT, CHAT/THREAD or CHAT/THREAD/REPLY is expected, found {target.recipient!r}"
 
 

@@ -26,6 +26,7 @@ from pipeline import codec
 from pipeline.events import FOLD_VERSION, RuntimeName, Target, TurnStarted
 from pipeline.limits import Limits
 from workers.config import Config, UpstreamConfig
+from workers.config.channels import split_recipient
 from workers.gateway import publishing
 from workers.gateway.errors import HttpError
 from workers.gateway.store import Store
@@ -232,11 +233,14 @@ class Submitter:
     def _targets(self, wanted: Wanted, parent: TurnRecord | None) -> list[Target]:
         if wanted.targets is None:
             return msgspec.json.decode(parent.targets, type=list[Target]) if parent is not None else []
-        names = wanted.targets
-        unknown = [name for name in names if name not in self._config.targets]
-        if unknown:
-            raise HttpError(400, "target_unknown", f"no target is named {unknown[0][:80]!r} here", param="targets")
-        return [Target(channel=self._config.targets[name].channel, name=name) for name in dict.fromkeys(names)]
+        return [self._target(named) for named in dict.fromkeys(wanted.targets)]
+
+    def _target(self, named: str) -> Target:
+        try:
+            name, recipient = split_recipient(self._config.targets, named)
+        except ValueError as error:
+            raise HttpError(400, "target_unknown", str(error), param="targets") from None
+        return Target(channel=self._config.targets[name].channel, name=name, recipient=recipient)
 
     def _limits(self) -> TurnLimits:
         limits = self._config.limits

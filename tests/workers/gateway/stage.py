@@ -26,7 +26,11 @@ UPSTREAMS = {
     "other": UpstreamConfig(base_url="http://127.0.0.1:9", models=["odd"], gateway_tools=["lookup"]),
     "talk": UpstreamConfig(base_url="http://127.0.0.1:9", wire="chat", models=["talker"]),
 }
-TARGETS = {"log": TargetConfig(channel="console"), "hook": TargetConfig(channel="webhook", url="http://127.0.0.1:9/")}
+TARGETS = {
+    "log": TargetConfig(channel="console"),
+    "hook": TargetConfig(channel="webhook", url="http://127.0.0.1:9/"),
+    "room": TargetConfig(channel="slack", token_env="T", open_recipient=True),
+}
 
 
 @dataclass

@@ -1,4 +1,5 @@
 import asyncio
+import json
 from typing import Any
 
 import aiohttp
@@ -199,6 +200,13 @@ async def test_a_turn_is_shown_with_its_state_and_names(redis_url: str) -> None:
         assert body["usage"] == {"total_tokens": 3}
 
 
+async def test_an_open_target_takes_the_recipient_that_a_turn_names(redis_url: str) -> None:
+    async with stage(redis_url) as on:
+        turn = await on.submit(targets=["room:C1/17.5", "room:C2", "room:C1/17.5"])
+        wanted = json.loads((await on.record(turn)).targets)
+    assert [(target["name"], target["recipient"]) for target in wanted] == [("room", "C1/17.5"), ("room", "C2")]
+
+
 async def test_a_cancel_flags_the_turn_and_answers_its_record(redis_url: str) -> None:
     async with stage(redis_url) as on:
         turn = await on.submit()
@@ -224,6 +232,7 @@ async def test_a_cancel_flags_the_turn_and_answers_its_record(redis_url: str) ->
         ({"request": {}, "session": "a|b"}, "session"),
         ({"request": {}, "idempotency_key": "ä"}, "idempotency_key"),
         ({"request": {}, "targets": ["nowhere"]}, "targets"),
+        ({"request": {}, "targets": ["log:elsewhere"]}, "targets"),
         ({"request": {}, "targets": [{"url": "http://x"}]}, "targets[0]"),
         ({"request": {}, "settings": {"speed": 1}}, "settings.speed"),
         ({"request": {}, "upstream": "https://example.invalid"}, "upstream"),
