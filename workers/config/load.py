@@ -14,7 +14,14 @@ from workers.config.schema import Config, Section, TargetConfig, UpstreamConfig
 FILE_NAME = "foldline.toml"
 PREFIX = "FOLDLINE_"
 FILE_VARIABLE = "FOLDLINE_CONFIG"
-RESERVED = ("FOLDLINE_CONFIG", "FOLDLINE_FAILPOINTS", "FOLDLINE_SERVER", "FOLDLINE_CI", "FOLDLINE_API_KEY")
+RESERVED = (
+    "FOLDLINE_CONFIG",
+    "FOLDLINE_FAILPOINTS",
+    "FOLDLINE_SERVER",
+    "FOLDLINE_CI",
+    "FOLDLINE_API_KEY",
+    "FOLDLINE_PRODUCER",
+)
 """Variables that are no settings; so is everything that starts with FOLDLINE_TEST_ or is named as a secret's variable."""
 SECRET_FIELDS = (("upstreams", "api_key_env"), ("targets", "secret_env"), ("targets", "token_env"))
 """Settings that name a variable in which a secret is."""

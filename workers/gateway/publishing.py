@@ -48,12 +48,14 @@ async def put(store: Store, turn: str, token: str, events: list[Event]) -> Publi
         raise wait("memory_full", "the turn store has no room") from None
 
 
-def told(record: TurnRecord) -> dict[str, Any]:
-    """What the submitter of an external turn is told: the token, as long as nobody has claimed the turn from it."""
+def told(record: TurnRecord, *, submitter: bool = False) -> dict[str, Any]:
+    """What is told of an external turn's producer; its submitter gets the token, unless somebody has claimed the turn since."""
     if not record.external_token:
         return {}
-    token = record.external_token if is_first(record.external_token) else None
-    return {"producer": {"token": token, "next": record.next.get(EXTERNAL, 0)}}
+    producer: dict[str, Any] = {"next": record.next.get(EXTERNAL, 0)}
+    if submitter:
+        producer["token"] = record.external_token if is_first(record.external_token) else None
+    return {"producer": producer}
 
 
 def cut(events: list[Event], *, max_events: int, max_bytes: int) -> list[Event]:

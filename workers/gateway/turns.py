@@ -60,7 +60,7 @@ class Turns:
         if record is None:
             raise HttpError(500, errors.TURN_LOST, "the turn was accepted, and is gone: its server lost its data")
         return Response(
-            msgspec.json.encode({**shown(record), **publishing.told(record)}),
+            msgspec.json.encode({**shown(record), **publishing.told(record, submitter=True)}),
             status_code=201 if submitted.is_new else 200,
             media_type="application/json",
             headers={TURN_HEADER: record.id, "Location": f"/v1/turns/{record.id}"},
@@ -69,7 +69,9 @@ class Turns:
     async def retrieve(self, request: Request) -> Response:
         """`GET /v1/turns/{id}`."""
         record = await self._of_path(request)
-        return Response(msgspec.json.encode(shown(record)), media_type="application/json")
+        return Response(
+            msgspec.json.encode({**shown(record), **publishing.told(record)}), media_type="application/json"
+        )
 
     async def cancel(self, request: Request) -> Response:
         """`POST /v1/turns/{id}/cancel`."""
