@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import psutil
 
 from pipeline.events import Event
 from pipeline.normalize.acp import AcpAdapter
@@ -49,16 +50,17 @@ class Reading:
     async def until(self, text: str) -> None:
         """Read on until the agent has said a text."""
         while not any(text in line for line in self.told):
-            await self._one()
+            await self.one()
 
     async def whole(self) -> list[str]:
         """Read to the end."""
-        while not self._adapter.ended and await self._one():
+        while not self._adapter.ended and await self.one():
             pass
         self.events += self._adapter.close()
         return self.told
 
-    async def _one(self) -> bool:
+    async def one(self) -> bool:
+        """Read once; say whether there is more."""
         chunk = await self.source.read()
         self.events += self._adapter.feed(chunk)
         return bool(chunk)
@@ -71,3 +73,8 @@ async def whole_turn(agents: Agents, upstream: UpstreamConfig, prompt: str, **re
         return await Reading(source).whole()
     finally:
         source.close()
+
+
+def gone(*pids: int) -> bool:
+    """Whether none of these processes runs any more."""
+    return not any(psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE for pid in pids)

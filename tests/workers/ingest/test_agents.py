@@ -7,13 +7,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from structlog.testing import capture_logs
 
 from pipeline.events import Status, TextDelta
 from tests.support.waiting import wait_until
-from tests.workers.ingest.agents import Reading, agent, begin, whole_turn
+from tests.workers.ingest.agents import Reading, agent, begin, gone, whole_turn
 from workers.ingest.failures import Phase, SourceError
 from workers.ingest.sources.agent_process import STDERR_BYTES
 from workers.ingest.sources.agents import Agents
@@ -24,10 +23,6 @@ async def agents() -> AsyncIterator[Agents]:
     running = Agents(2)
     yield running
     await running.close()
-
-
-def gone(*pids: int) -> bool:
-    return not any(psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE for pid in pids)
 
 
 async def test_a_turn_with_a_tool(agents: Agents, tmp_path: Path) -> None:
@@ -108,7 +103,7 @@ async def test_nothing_that_it_started_stays(agents: Agents, tmp_path: Path) -> 
     reading = Reading(source)
     await reading.until(" ")
     while len(pids := [int(event.text) for event in reading.events if isinstance(event, TextDelta)]) < 3:
-        await reading._one()
+        await reading.one()
     assert not any(gone(pid) for pid in pids)
     assert all(os.getsid(pid) != os.getsid(0) for pid in pids)
     source.close()

@@ -95,6 +95,7 @@ class AcpSource:
         self._prompting: asyncio.Task[Any] | None = None
         self._telling: asyncio.Task[None] | None = None
         self._cancelled = False
+        self._ended = False
         self.closed = False
 
     # what a runner needs
@@ -131,14 +132,14 @@ class AcpSource:
         return self._upstream.cancel_wait_ms
 
     def close(self) -> None:
-        """End the agent: one that has answered the prompt may leave by itself."""
+        """End the agent: one that has answered the prompt, or is going, may leave by itself."""
         if not self.closed:
             self.closed = True
             self._left(self)
 
     async def leave(self, *, at_once: bool = False) -> int:
         """Wait until the agent and all that it started have gone."""
-        answered = self._prompting is not None and self._prompting.done()
+        answered = self._ended or (self._prompting is not None and self._prompting.done())
         for task in (self._prompting, self._telling):
             if task is not None:
                 task.cancel()
@@ -232,6 +233,7 @@ class AcpSource:
         for line in lines:
             self._messages.deliver(line)
         if not chunk:
+            self._ended = True
             self._messages.end()
         if self._lines.exceeded is not None or self._messages.flooded:
             self._messages.end()
