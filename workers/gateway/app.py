@@ -29,6 +29,7 @@ from workers.gateway.auth import LOOPBACK_HOSTS, Auth
 from workers.gateway.errors import HttpError
 from workers.gateway.page import serve_page
 from workers.gateway.producers import Producers
+from workers.gateway.protocol import BoundedProtocol
 from workers.gateway.responses import Responses
 from workers.gateway.shadows import Shadows
 from workers.gateway.store import Store
@@ -137,7 +138,7 @@ class Server(uvicorn.Server):
 def _server_config(app: Starlette) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http="httptools",
+        http=BoundedProtocol,
         ws="none",
         lifespan="off",
         log_config=None,

@@ -59,8 +59,8 @@ def convert(value: Any, kind: type[S], where: str = "") -> S:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         text = str(error)
-        path = where + text.partition(" - at `$.")[2].rstrip("`")
-        raise HttpError(400, "invalid_value", text, param=path or where or None) from None
+        path = (where + text.partition(" - at `$.")[2].rstrip("`")).rstrip(".")
+        raise HttpError(400, "invalid_value", text, param=path or None) from None
 
 
 def name(value: Any, param: str) -> str:

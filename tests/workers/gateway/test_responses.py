@@ -194,3 +194,10 @@ async def test_query_values_are_checked(redis_url: str, query: str) -> None:
         record = await submitted(on, input="x")
         status, body = await on.get(f"/v1/responses/resp_{record.id}?{query}")
         assert (status, body["error"]["code"]) == (400, "invalid_value")
+
+
+async def test_a_member_that_is_no_object_is_refused_by_its_name(redis_url: str) -> None:
+    async with stage(redis_url) as on:
+        for odd in (3, {"unknown": 1}):
+            status, body = await on.post("/v1/responses", {"input": "x", "foldline": odd})
+            assert (status, body["error"]["param"]) == (400, "foldline")
