@@ -122,7 +122,8 @@ def public_faults(decoded: Decoded) -> Iterator[str]:
     except Exception as refused:  # noqa: BLE001  as above
         yield f"the SDK refuses the public stream: {refused!r}"
         return
-    texts = [_texts(decoded.payload.response["output"]), _texts(made.to_dict()["output"]) if made else None]
+    with _quietly():
+        texts = [_texts(decoded.payload.response["output"]), _texts(made.to_dict()["output"]) if made else None]
     if made is not None and texts[0] != texts[1]:
         yield f"the SDK reads {texts[1]} in the public stream instead of {texts[0]}"
     try:

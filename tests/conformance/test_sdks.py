@@ -2,11 +2,15 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pipeline.turn import decode
 from scripts import sdk
+from tests.pipeline.normalize.test_contract import mangled, misshapen
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 OWN = [path for wire in sdk.READERS for path in sorted(GOLDEN.glob(f"{wire}/*.sse"))]
@@ -50,3 +54,24 @@ def test_a_public_stream_that_breaks_is_found() -> None:
     assert list(sdk.public_faults(type(decoded)(decoded.events, gap, decoded.blocks, decoded.payload)))
     named = [frame for frame in decoded.frames if json.loads(frame.data).get("delta") != "first. 🚢 "]
     assert list(sdk.public_faults(type(decoded)(decoded.events, named, decoded.blocks, decoded.payload)))
+
+
+def hold(data: Any) -> None:
+    """Let the SDK and our own decoder read what becomes of a broken stream."""
+    wire = data.draw(st.sampled_from(sorted(sdk.READERS)))
+    decoded = decode([data.draw(st.one_of(mangled(wire), misshapen(wire)))], wire)
+    assert list(sdk.public_faults(decoded)) == []
+    assert [frame.number for frame in decoded.frames] == list(range(len(decoded.frames)))
+
+
+@given(st.data())
+@settings(max_examples=60)
+def test_whatever_an_upstream_breaks_the_public_stream_stays_whole(data: Any) -> None:
+    hold(data)
+
+
+@pytest.mark.long
+@given(st.data())
+@settings(max_examples=2000)
+def test_whatever_an_upstream_breaks_the_public_stream_stays_whole_long(data: Any) -> None:
+    hold(data)

@@ -17,7 +17,10 @@ from tests.pipeline.normalize import gemini_streams as gemini
 from tests.pipeline.streams import RESPONSE, TURN, accumulate, data_of, text_of
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
-RECORDED = [*GOLDEN.glob("gemini/*.sse"), *(path for path in GOLDEN.glob("acp/*.jsonl") if path.stem.count(".") == 0)]
+RECORDED = [
+    *(path for wire in ("chat", "messages", "gemini") for path in GOLDEN.glob(f"{wire}/*.sse")),
+    *(path for path in GOLDEN.glob("acp/*.jsonl") if path.stem.count(".") == 0),
+]
 
 
 def check(wire: str, data: bytes) -> Decoded:

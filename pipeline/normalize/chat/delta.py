@@ -103,9 +103,9 @@ def read_delta(delta: Json, *, news: News) -> Delta:
     elif refusal is not None:
         made.rest["refusal"] = refusal
     annotations = delta.get("annotations")
-    if isinstance(annotations, list):
-        made.annotations = [_annotation(one) for one in annotations if isinstance(one, dict)]
-    elif annotations is not None:
+    if isinstance(annotations, list) and all(isinstance(one, dict) and word_of(one.get("type")) for one in annotations):
+        made.annotations = [_annotation(one) for one in annotations]
+    elif says(annotations):
         made.rest["annotations"] = annotations
     tools = delta.get("tool_calls")
     if isinstance(tools, list):

@@ -214,7 +214,7 @@ def test_the_servers_own_copy_is_compared_and_never_told_twice() -> None:
 
 
 def test_a_conforming_stream_has_no_defects() -> None:
-    frames = [
+    frames: list[Json | str] = [
         chunk({"role": "assistant", "content": "A"}),
         tool(0, "k", "f", ""),
         tool(0, None, None, "{}"),
