@@ -160,7 +160,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m scripts.chaos", description=__doc__.partition("\n")[0])
     parser.add_argument("--turns", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--sessions", type=int, default=24, help="clients at once")
+    parser.add_argument("--sessions", type=int, default=32, help="clients at once")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--keep", type=Path, help="leave the logs in this folder")
     options = parser.parse_args()

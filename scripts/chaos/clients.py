@@ -19,6 +19,8 @@ from scripts.chaos.receivers import KINDS
 
 TERMINALS = ("event: response.completed", "event: response.incomplete", "event: response.failed", "event: stream_error")
 AGAIN_S = (0.05, 0.6)
+THINK_S = (0.0, 3.0)
+"""Between two turns of a session."""
 QUIET_S = 4.0
 """Without a byte for so long, keep-alives included, a connection is given up."""
 TURN_S = 300.0
@@ -92,6 +94,7 @@ class Clients:
                 done, reading = await asyncio.wait(reading, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
                     task.result()
+            await asyncio.sleep(chance.uniform(*THINK_S))
         for task in reading:
             await task
 

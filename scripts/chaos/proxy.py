@@ -57,6 +57,11 @@ class Proxy:
         """Where the server listens."""
         return self._server_port
 
+    def point_at(self, server_port: int) -> None:
+        """Go to another server from here on; what is open is cut."""
+        self._server_port = server_port
+        self.cut()
+
     def add(self, side: "_Side") -> None:
         """Know a connection's side."""
         self._pairs.add(side)

@@ -5,7 +5,7 @@ run that nothing disturbed.
 """
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,16 +82,26 @@ def shown(line: str) -> str:
 
 
 @asynccontextmanager
-async def stage(server: Server, folder: Path) -> AsyncIterator[Stage]:
-    """Set up: an empty server, a gated upstream, a receiver that dedups by webhook-id, a console that is a file."""
+async def stage(
+    server: Server,
+    folder: Path,
+    *,
+    url: str | None = None,
+    environ: Mapping[str, str] | None = None,
+    hook: Mapping[str, object] | None = None,
+) -> AsyncIterator[Stage]:
+    """Set up: an empty server, a gated upstream, a receiver that dedups by webhook-id, a console that is a file.
+
+    `url`: where the fleet finds the server, when that is not its own port. `hook`: more settings of the receiver's target.
+    """
     with server.client() as client:
         client.flushall()
     console = folder / "console.jsonl"
     async with Upstream(text(WORDS, pieces=PIECES)) as upstream, Receiver() as receiver:
         upstreams = {"sample": {"base_url": upstream.base_url, "side_effects": False, "read_timeout_ms": 30_000}}
-        targets = {
-            "hook": {"channel": "webhook", "url": receiver.url},
+        targets: dict[str, dict[str, object]] = {
+            "hook": {"channel": "webhook", "url": receiver.url, **(hook or {})},
             "board": {"channel": "console", "path": str(console)},
         }
-        async with Fleet(server.url, folder, upstreams=upstreams, targets=targets) as fleet:
+        async with Fleet(url or server.url, folder, upstreams=upstreams, targets=targets, environ=environ) as fleet:
             yield Stage(fleet, upstream, receiver, console)

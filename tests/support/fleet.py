@@ -18,11 +18,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import msgspec
 
-from ledger.commands import Scripts
+from ledger.commands import Call, Scripts
 from ledger.delivery import parts_of, read_part
 from ledger.keys import Keyspace, make_turn_id
 from ledger.log import read_frames
@@ -36,6 +36,9 @@ from tests.support.waiting import wait_until
 from workers.config import RedisConfig
 from workers.runtime.failpoints import VARIABLE
 from workers.streams.connection import connect
+from workers.streams.patience import patiently
+
+T = TypeVar("T")
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMITS = TurnLimits(queue_ms=60_000, turn_ms=120_000, silence_ms=60_000, tool_ms=60_000, bytes=1 << 24)
@@ -238,18 +241,22 @@ class Fleet:
             targets=msgspec.json.encode(wanted).decode(),
             limits=LIMITS,
         )
-        await self.scripts.run(submit(self.keys, new, tenant_limit=1000, partition_limit=1000))
+        await self.run(submit(self.keys, new, tenant_limit=1000, partition_limit=1000))
         return turn
+
+    async def run(self, call: Call[T]) -> T:
+        """Run a ledger call, again while the server is away."""
+        return await patiently(lambda: self.scripts.run(call), what=call.name, role="test")
 
     async def turn(self, turn: str) -> TurnRecord:
         """The turn's record."""
-        record = await self.scripts.run(read_turn(self.keys, turn))
+        record = await self.run(read_turn(self.keys, turn))
         assert record is not None, f"no turn {turn}"
         return record
 
     async def frames(self, turn: str) -> str:
         """The public stream as it is stored: server-sent events, one after the other."""
-        entries = await self.scripts.run(read_frames(self.keys, turn, after=-1, count=100_000))
+        entries = await self.run(read_frames(self.keys, turn, after=-1, count=100_000))
         numbers = [number for entry in entries for number in range(entry.first, entry.last + 1)]
         assert numbers == list(range(len(numbers))), f"frame numbers of {turn}: {numbers}"
         return "".join(entry.sse for entry in entries)
@@ -273,8 +280,8 @@ class Fleet:
 
     async def parts(self, turn: str) -> list[PartRecord]:
         """The turn's parts, in the order of planning."""
-        ids = await self.scripts.run(parts_of(self.keys, turn))
-        records = [await self.scripts.run(read_part(self.keys, part_id)) for part_id in ids]
+        ids = await self.run(parts_of(self.keys, turn))
+        records = [await self.run(read_part(self.keys, part_id)) for part_id in ids]
         return [record for record in records if record is not None]
 
     async def settled(self, turn: str, timeout_s: float = 40) -> TurnRecord:

@@ -46,7 +46,7 @@ class Server:
         self.port = port or free_port()
         self.folder = Path(tempfile.mkdtemp(prefix="foldline-server-"))
         self._binary = server_binary(kind)
-        self._args = [*args, "--appendonly", "yes" if aof else "no", "--appendfsync", "always"]
+        self._args = ["--appendonly", "yes" if aof else "no", "--appendfsync", "always", *args]
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
