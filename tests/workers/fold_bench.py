@@ -112,7 +112,15 @@ class Bench:
     async def close(self) -> None:
         await self.client.aclose()
 
-    async def submit(self, turn: str, settings: dict[str, int] | None = None, queue_ms: int = 60_000) -> None:
+    async def submit(
+        self,
+        turn: str,
+        settings: dict[str, int] | None = None,
+        *,
+        queue_ms: int = 60_000,
+        parent: str = "",
+        parent_call: str = "",
+    ) -> None:
         """Create a turn."""
         new = NewTurn(
             turn=turn,
@@ -126,6 +134,8 @@ class Bench:
             limits=TurnLimits(
                 queue_ms=queue_ms, turn_ms=3_600_000, silence_ms=3_600_000, tool_ms=3_600_000, bytes=10**8
             ),
+            parent=parent,
+            parent_call=parent_call,
         )
         assert await self.scripts.run(submit(KEYS, new, tenant_limit=100, partition_limit=100)) is SubmitStatus.OK
 
@@ -139,9 +149,11 @@ class Bench:
         assert isinstance(claimed, Claimed)
         self.tokens[turn] = claimed.token
 
-    async def open(self, turn: str, settings: dict[str, int] | None = None) -> None:
+    async def open(
+        self, turn: str, settings: dict[str, int] | None = None, *, parent: str = "", parent_call: str = ""
+    ) -> None:
         """Submit and claim."""
-        await self.submit(turn, settings)
+        await self.submit(turn, settings, parent=parent, parent_call=parent_call)
         await self.claim(turn)
 
     async def publish(self, turn: str, events: Sequence[Event]) -> None:
