@@ -20,6 +20,7 @@ from workers.delivery.context import ROLE, Context, PartitionGoneError
 from workers.delivery.durability import AT_LEAST_ONCE, Barrier
 from workers.delivery.pacing import Pace
 from workers.delivery.partition import Partition
+from workers.delivery.presence import LOOK_S, Presence
 from workers.observability import logs
 from workers.observability.health import HealthServer
 from workers.runtime import entropy, failpoints
@@ -98,6 +99,9 @@ class DeliveryWorker:
                 logs.bind(role=ROLE).warning("targets_at_least_once", targets=sorted(context.channels))
             await self._keeper.start()
             tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self._watch_server())]
+            presence = Presence(context)
+            if presence.is_wanted:
+                tasks.append(asyncio.create_task(self._show_typing(presence)))
             async with Services(*self._health()):
                 await self.ownership.run(stop)
         finally:
@@ -170,6 +174,11 @@ class DeliveryWorker:
         while True:
             await self.context.guard.check(self.context.client)
             await asyncio.sleep(GUARD_S)
+
+    async def _show_typing(self, presence: Presence) -> None:
+        while True:
+            await presence.show(self._serving)
+            await asyncio.sleep(LOOK_S)
 
     def _health(self) -> list[Service]:
         service = self.context.config.service

@@ -76,6 +76,9 @@ class Site:
     hook: dict[str, Any] = field(default_factory=dict)
     terminal: dict[str, Any] = field(default_factory=dict)
     redis: dict[str, Any] = field(default_factory=dict)
+    chats: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """More targets, by name."""
+    environ: dict[str, str] = field(default_factory=lambda: {"HOOK_SECRET": SECRET})
 
     def config(self) -> Config:
         hook = {"channel": "webhook", "url": self.receiver.url, "secret_env": "HOOK_SECRET", **self.hook}
@@ -83,12 +86,16 @@ class Site:
         return Config(
             redis=RedisConfig(url=self.redis_url, partitions=self.desk.keys.partitions, block_ms=100, **self.redis),
             delivery=DeliveryConfig(**{**FAST, **self.delivery}),
-            targets={"hook": TargetConfig(**hook), "terminal": TargetConfig(**terminal)},
+            targets={
+                "hook": TargetConfig(**hook),
+                "terminal": TargetConfig(**terminal),
+                **{name: TargetConfig(**settings) for name, settings in self.chats.items()},
+            },
         )
 
     def start(self) -> Life:
         """A worker, started."""
-        made = DeliveryWorker(self.config(), environ={"HOOK_SECRET": SECRET})
+        made = DeliveryWorker(self.config(), environ=self.environ)
         halt = asyncio.Event()
         life = Life(worker=made, task=asyncio.create_task(made.run(halt)), halt=halt)
         self.lives.append(life)
@@ -96,7 +103,8 @@ class Site:
 
     async def turn(self, *targets: str, blocks: int = 0, turn: str | None = None, **fields: Any) -> str:
         """A running turn for these targets, with so many blocks committed."""
-        channels = {"hook": "webhook", "terminal": "console"}
+        chats = {name: settings["channel"] for name, settings in self.chats.items()}
+        channels = {"hook": "webhook", "terminal": "console", **chats}
         listed = [{"channel": channels.get(name, "webhook"), "name": name} for name in targets]
         name = await self.desk.open_turn(turn, targets=msgspec.json.encode(listed).decode(), **fields)
         for block in range(blocks):
