@@ -161,7 +161,7 @@ def check_order(events: list[Event], turn: str) -> None:
 
 def refusal(found: Diagnostic) -> HttpError:
     """A diagnostic as the answer to a producer."""
-    more = {"diagnostic": msgspec.to_builtins(found)}
+    more = {"diagnostic": msgspec.structs.asdict(found)}
     return HttpError(400, "event_refused", str(found), param=found.path, more=more)
 
 

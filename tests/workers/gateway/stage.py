@@ -17,12 +17,13 @@ from ledger.log import Commit, CommitStatus, TurnCommit
 from ledger.ownership import Raised
 from ledger.records import TurnRecord, TurnState
 from pipeline.output import Frame
-from workers.config import Config, GatewayConfig, RedisConfig, TargetConfig, UpstreamConfig
+from workers.config import Config, GatewayConfig, ModesConfig, RedisConfig, TargetConfig, UpstreamConfig
 from workers.gateway.app import Gateway
 from workers.streams.connection import AsyncClient, connect
 
 UPSTREAMS = {
     "main": UpstreamConfig(base_url="http://127.0.0.1:9", models=["small", "large"]),
+    "outside": UpstreamConfig(external=True, runtime="acp"),
     "other": UpstreamConfig(base_url="http://127.0.0.1:9", models=["odd"], gateway_tools=["lookup"]),
     "talk": UpstreamConfig(base_url="http://127.0.0.1:9", wire="chat", models=["talker"]),
 }
@@ -137,12 +138,15 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(url: str, *, cluster: bool = False, **gateway: Any) -> AsyncIterator[Stage]:
+async def stage(
+    url: str, *, cluster: bool = False, modes: dict[str, Any] | None = None, **gateway: Any
+) -> AsyncIterator[Stage]:
     """Start a gateway over an empty server."""
     config = Config(
         redis=RedisConfig(url=url, cluster=cluster),
         gateway=GatewayConfig(**{"port": 0, "default_upstream": "main", "poll_ms": 200, **gateway}),
         upstreams=UPSTREAMS,
+        modes=ModesConfig(**(modes or {})),
         targets=TARGETS,
     )
     served = Gateway(config)
