@@ -1,7 +1,9 @@
 """What stands in the ledger of a turn before this process touches it: its frozen first event, and what others emitted."""
 
-from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
 
+from ledger.commands import SLICE
 from ledger.log import INGEST, entries_of, read_entries
 from ledger.records import TurnRecord
 from ledger.turns import Claimed
@@ -10,11 +12,27 @@ from pipeline.errors import EventRefused
 from pipeline.events import Event, TurnStarted
 from workers.ingest.failures import SourceError
 from workers.ingest.publisher import Bench
-from workers.ingest.takeover import MAX_RESTARTS
+from workers.ingest.replay import fingerprint, is_sign_of_life
+from workers.ingest.takeover import MAX_RESTARTS, is_ours
 from workers.streams.patience import patiently
 
-HEAD_ENTRIES = MAX_RESTARTS + 2
-"""Log entries that can hold `turn_started`, every `restarted` and the first word of the upstream."""
+HEAD_EVENTS = MAX_RESTARTS + 2
+"""Events that can be `turn_started`, every `restarted` and the first word of the upstream."""
+
+
+@dataclass
+class Past:
+    """What earlier ingest processes published of a turn: its first events, and all that the upstream said, as fingerprints."""
+
+    head: list[Event] = field(default_factory=list)
+    said: list[bytes] = field(default_factory=list)
+
+    def add(self, event: Event) -> None:
+        """Take the next event of the log."""
+        if len(self.head) < HEAD_EVENTS:
+            self.head.append(event)
+        if not is_ours(event) and not is_sign_of_life(event):
+            self.said.append(fingerprint(event))
 
 
 def read_started(record: TurnRecord) -> TurnStarted:
@@ -28,29 +46,20 @@ def read_started(record: TurnRecord) -> TurnStarted:
     return event
 
 
-async def read_head(bench: Bench, claimed: Claimed) -> list[Event]:
-    """Read the first events that earlier ingest processes published: all of them when there are few."""
+async def read_past(bench: Bench, claimed: Claimed) -> Past:
+    """Read what earlier ingest processes published, entry by entry; what others added to the log is not theirs."""
+    past = Past()
     if claimed.next_seq == 0:
-        return []
-    listing = entries_of(bench.keys, claimed.record.id)
+        return past
+    turn = claimed.record.id
+    listing = entries_of(bench.keys, turn)
     ids = await patiently(lambda: bench.scripts.run(listing), what="entries_of", role="ingest", guard=bench.guard)
-    return await _read(bench, claimed.record.id, ids[:HEAD_ENTRIES])
-
-
-async def read_last(bench: Bench, record: TurnRecord) -> Event | None:
-    """Read the last event of a turn's log, if it is ingest's."""
-    events = await _read(bench, record.id, [record.tail])
-    return events[-1] if events else None
-
-
-async def _read(bench: Bench, turn: str, ids: Sequence[str]) -> list[Event]:
-    if not ids:
-        return []
-    reading = read_entries(bench.keys, bench.keys.partition_of_turn(turn), ids)
-    entries = await patiently(lambda: bench.scripts.run(reading), what="read_entries", role="ingest", guard=bench.guard)
-    return [
-        event
-        for entry in entries
-        if entry.producer == INGEST
-        for event in decode_batch(entry.events, turn=turn, producer=INGEST)
-    ]
+    for first in range(0, len(ids), SLICE):
+        reading = read_entries(bench.keys, bench.keys.partition_of_turn(turn), ids[first : first + SLICE])
+        run = partial(bench.scripts.run, reading)
+        entries = await patiently(run, what="read_entries", role="ingest", guard=bench.guard)
+        for entry in entries:
+            if entry.producer == INGEST:
+                for event in decode_batch(entry.events, turn=turn, producer=INGEST):
+                    past.add(event)
+    return past

@@ -25,13 +25,14 @@ from workers.config import IngestConfig, UpstreamConfig
 from workers.ingest.bounds import LagGate
 from workers.ingest.ending import label, last_word, unfinished
 from workers.ingest.failures import RetryRules, SourceError, retry_delay_ms
-from workers.ingest.predecessor import read_head, read_last, read_started
+from workers.ingest.predecessor import read_past, read_started
 from workers.ingest.publisher import Bench, Publisher, Verdict
+from workers.ingest.replay import OtherAnswerError, Replay
 from workers.ingest.requests import RequestError, UpstreamRequest, build, build_cancel, build_reattach
 from workers.ingest.sources.agents import Agents
 from workers.ingest.sources.contract import Source
 from workers.ingest.sources.http_stream import open_source, tell
-from workers.ingest.takeover import Plan, decide, resume_point, upstream_id_of
+from workers.ingest.takeover import Plan, decide, response_of, upstream_id_of
 from workers.observability import logs, metrics
 from workers.runtime import entropy
 from workers.runtime.failpoints import hit
@@ -66,7 +67,7 @@ class Runner:
         self._stamp = Stamp(at=bench.clock.now_ms(), seq=claimed.next_seq)
         self._started: TurnStarted | None = None
         self._upstream_id: str | None = None
-        self._replayed_to: Event | None = None
+        self._replay: Replay | None = None
         self._adapter: Adapter | None = None
         self._source: Source | None = None
         self._waiting: asyncio.TimerHandle | None = None
@@ -167,17 +168,17 @@ class Runner:
     async def _go_on(self, upstream: UpstreamConfig) -> UpstreamRequest:
         """Choose how the turn goes on, and return its request when the server has all that was emitted so far."""
         claimed = self._claimed
-        head = await read_head(self._bench, claimed)
-        plan = decide(claimed.next_seq, head, side_effects=upstream.side_effects, resumable=upstream.resumable)
+        past = await read_past(self._bench, claimed)
+        plan = decide(claimed.next_seq, past.head, side_effects=upstream.side_effects, resumable=upstream.resumable)
         if plan is Plan.LOST:
             self._log.warning("ingest_lost", next=claimed.next_seq, claims=claimed.claims)
             raise SourceError.ours("ingest_lost", "the process that carried this turn died; what it had read is kept")
-        point = resume_point(head) if plan is Plan.REATTACH else None
-        if point is not None:
-            self._stamp.seq, self._upstream_id = point
-            self._replayed_to = await read_last(self._bench, claimed.record)
+        ident = response_of(past.head) if plan is Plan.REATTACH else None
+        if ident is not None:
+            self._upstream_id = ident
+            self._replay = Replay(past.said, next_seq=claimed.next_seq)
             self._log.info("upstream_reattached", next=claimed.next_seq, claims=claimed.claims)
-            return build_reattach(upstream, point[1], self._outside.environ)
+            return build_reattach(upstream, ident, self._outside.environ)
         if plan is Plan.RESTART:
             seq, at = self._stamp.next()
             self._log.info("request_restarted", claims=claimed.claims)
@@ -245,7 +246,8 @@ class Runner:
         if batcher.has_terminal:
             return
         self._stamp.at = self._bench.clock.now_ms()
-        if self._stamp.seq < batcher.next_seq:  # a replay that ended before it reached the log's end
+        if self._replay is not None and not self._replay.is_over:  # it ended before it reached the log's end
+            self._replay = None
             self._stamp.seq = batcher.next_seq
             self._failure = SourceError.ours(
                 "ingest_lost", "the upstream could not be read again; what was read is kept"
@@ -284,19 +286,19 @@ class Runner:
                 await tell(self._outside.session, request, timeout_ms=TELL_MS)
 
     def _put(self, event: Event) -> None:
-        if event.seq < self._claimed.next_seq:
-            self._compare(event)
-            return
+        if self._replay is not None:
+            try:
+                new = self._replay.take(event)
+            except OtherAnswerError:
+                words = "the upstream's second answer is not the first one; that one is kept"
+                raise SourceError.ours("ingest_lost", words) from None
+            if new is None:
+                return
+            event = new
         self._upstream_id = self._upstream_id or upstream_id_of(event)
         if self._first_text is None and isinstance(event, TextDelta) and event.track == "text":
             self._first_text = event.seq
         self.publisher.put(event)
-
-    def _compare(self, event: Event) -> None:
-        """A replay that reaches the log's end with another event than the log's is not the same answer."""
-        last = self._replayed_to
-        if last is not None and event.seq == last.seq and msgspec.structs.replace(event, at=last.at) != last:
-            raise SourceError.ours("ingest_lost", "the upstream's second answer is not the first one; that one is kept")
 
     def _note_first_text(self, acknowledged: int) -> None:
         if self._first_text is not None and self._first_text < acknowledged:

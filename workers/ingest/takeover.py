@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from enum import Enum
 
 from pipeline.events import Event, Status, TurnStarted
+from workers.ingest.replay import is_sign_of_life
 
 MAX_RESTARTS = 5
 """A request that kills its process each time must not go round for ever."""
@@ -38,13 +39,11 @@ def upstream_id_of(event: Event) -> str | None:
     return found if isinstance(found, str) and found else None
 
 
-def resume_point(head: Sequence[Event]) -> tuple[int, str] | None:
-    """Find where the upstream's events begin in a log and which response they are of; None when that is not told."""
-    for event in head:
-        if not is_ours(event):
-            found = upstream_id_of(event)
-            return None if found is None else (event.seq, found)
-    return None
+def response_of(head: Sequence[Event]) -> str | None:
+    """Find which of the upstream's responses a log is of: its first word tells, or nothing does."""
+    said = (event for event in head if not is_ours(event) and not is_sign_of_life(event))
+    first = next(said, None)
+    return None if first is None else upstream_id_of(first)
 
 
 def decide(next_seq: int, head: Sequence[Event], *, side_effects: bool, resumable: bool = False) -> Plan:
@@ -53,6 +52,6 @@ def decide(next_seq: int, head: Sequence[Event], *, side_effects: bool, resumabl
         return Plan.START
     if len(head) == next_seq and all(is_ours(event) for event in head):
         return Plan.LOST if side_effects or next_seq > MAX_RESTARTS else Plan.RESTART
-    if resumable and resume_point(head) is not None:
+    if resumable and response_of(head) is not None:
         return Plan.REATTACH
     return Plan.LOST

@@ -72,6 +72,8 @@ class Rig:
     async def submit(self, request: Mapping[str, Any] | None = None, *, number: int = 1, upstream: str = "test") -> str:
         """Submit a turn."""
         turn = make_turn_id(0, f"{number:024x}")
+        known = self.config.upstreams.get(upstream)
+        started = msgspec.structs.replace(self.started(turn), wire=known.wire if known is not None else "responses")
         new = NewTurn(
             turn=turn,
             tenant="test",
@@ -79,7 +81,7 @@ class Rig:
             session="session",
             upstream=upstream,
             request=msgspec.json.encode(request or {"model": "m", "input": "hi"}).decode(),
-            started=encode(self.started(turn)).decode(),
+            started=encode(started).decode(),
             targets="[]",
             limits=LIMITS,
         )

@@ -1,7 +1,7 @@
 import pytest
 
 from pipeline.events import Event, Status, TurnStarted
-from workers.ingest.takeover import MAX_RESTARTS, Plan, decide, resume_point
+from workers.ingest.takeover import MAX_RESTARTS, Plan, decide, response_of
 
 STARTED = TurnStarted(seq=0, at=1, fold=1, runtime="main", wire="responses", turn="0-a", session="s")
 
@@ -38,19 +38,17 @@ NAMELESS = Status(seq=1, at=1, name="upstream_started", wire={"type": "response.
 
 
 @pytest.mark.parametrize(
-    ("head", "point"),
+    ("head", "ident"),
     [
         ([STARTED], None),
-        ([STARTED, CREATED], (1, "resp_1")),
-        ([STARTED, restarted(1), Status(seq=2, at=1, name="upstream_started", wire=CREATED.wire)], (2, "resp_1")),
+        ([STARTED, CREATED], "resp_1"),
+        ([STARTED, restarted(1), Status(seq=2, at=1, name="upstream_started", wire=CREATED.wire)], "resp_1"),
         ([STARTED, NAMELESS], None),
-        ([STARTED, Status(seq=1, at=1, name="keepalive"), CREATED], None),
+        ([STARTED, Status(seq=1, at=1, name="keepalive"), CREATED], "resp_1"),
     ],
 )
-def test_an_upstream_is_read_again_only_if_it_told_its_responses_name(
-    head: list[Event], point: tuple[int, str] | None
-) -> None:
-    assert resume_point(head) == point
+def test_an_upstream_is_read_again_only_if_it_told_its_responses_name(head: list[Event], ident: str | None) -> None:
+    assert response_of(head) == ident
     plan = decide(99, head, side_effects=True, resumable=True)
-    assert plan is (Plan.LOST if point is None else Plan.REATTACH)
+    assert plan is (Plan.LOST if ident is None else Plan.REATTACH)
     assert decide(99, head, side_effects=True, resumable=False) is Plan.LOST
