@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from scripts import tables
+from scripts import channel_tables, tables
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = (
@@ -24,6 +24,7 @@ FILES = (
     "pipeline/README.md",
     "ledger/README.md",
     "workers/README.md",
+    "workers/delivery/README.md",
 )
 MARKED = re.compile(r"<!-- generated:([a-z-]+) -->\n(.*?)<!-- /generated:\1 -->", re.DOTALL)
 OPENED = re.compile(r"<!-- generated:([a-z-]+) -->")
@@ -39,6 +40,8 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "metrics": tables.metrics,
     "failpoints": tables.failpoints,
     "commands": tables.commands,
+    "channels": lambda: tables.table(channel_tables.CHANNELS_HEAD, channel_tables.channels()),
+    "answers": lambda: tables.table(channel_tables.ANSWERS_HEAD, channel_tables.answers()),
 }
 
 
