@@ -1,19 +1,71 @@
-"""Blocks for Slack: mrkdwn, `& < >` escaped.
+"""Blocks for Slack: mrkdwn, `& < >` escaped, in messages of 4,000 UTF-16 units.
 
-The body is the message's `text`.
+The body is the message's `text`. Mentions are neutral: `<` is escaped, and a zero-width space stands behind the at sign of everyone, here
+and channel. mrkdwn has no escape for its own marks: a backtick becomes a reversed prime, the others are left as they are.
 """
 
+import re
+from typing import ClassVar
+
 from pipeline.output import Block
+from pipeline.project import markup
+from pipeline.project.dialect import Dialect, Marks
+from pipeline.project.messages import messages
 from pipeline.project.parts import Channel, Part, Profile
 
 CONTENT_TYPE = "text/x-slack-mrkdwn; charset=utf-8"
+ZERO_WIDTH = "\u200b"
+TICK = "\u2035"  # stands for a backtick that is none to Slack
+_MARKS: dict[str, Marks] = {"strong": ("*", "*"), "em": ("_", "_"), "strike": ("~", "~")}
+_EVERYONE = re.compile("@(?=everyone|here|channel)")
 
 
-def project(block: Block, profile: Profile) -> list[Part]:  # noqa: ARG001 - until it is rendered
+class Slack(Dialect):
+    """What Slack reads as mrkdwn: no headings, lists or tables of its own."""
+
+    bullets: ClassVar[tuple[str, ...]] = ("• ", "◦ ", "▪ ")
+    indent = 4
+    table_width = 72
+    looks_around = True
+
+    def text(self, text: str, *, first: bool) -> str:
+        """Escape what Slack reads as control sequences; an angle bracket that begins a line would begin a quote."""
+        text = markup.escaped(text)
+        if "@" in text:
+            text = _EVERYONE.sub("@" + ZERO_WIDTH, text)
+        text = text.replace("`", TICK)
+        return ZERO_WIDTH + text if first and text.startswith("&gt;") else text
+
+    def code_text(self, text: str) -> str:
+        """Escape it; a fence within code would end it."""
+        return markup.escaped(text).replace("```", f"``{ZERO_WIDTH}`")
+
+    def code_span(self, text: str) -> tuple[str, str, str]:
+        """Code within a line ends at its first backtick."""
+        return "`", markup.escaped(text).replace("`", TICK), "`"
+
+    def fence(self, info: str, prefix: str) -> Marks:  # noqa: ARG002 - Slack would show the language as code
+        """Three backticks."""
+        return f"```\n{prefix}", f"\n{prefix}```"
+
+    def link(self, href: str) -> Marks | None:
+        """`<address|label>`."""
+        if not href.startswith(("http://", "https://", "mailto:")):
+            return None
+        return f"<{markup.escaped(href).replace('|', '%7C')}|", ">"
+
+    def marks(self, kind: str, *, touched: bool) -> Marks | None:
+        """None where a letter touches the marks: Slack would show them as they are."""
+        return None if touched else _MARKS[kind]
+
+
+_DIALECT = Slack()
+
+
+def project(block: Block, profile: Profile) -> list[Part]:
     """Make the messages of a block."""
-    if block.markers.get("suppressed") or not block.text.strip():
-        return []
-    return [Part(ordinal=0, body=block.body, content_type=CONTENT_TYPE)]
+    bodies = messages(block, profile, _DIALECT, atom=markup.ATOM, whole=markup.whole)
+    return [Part(ordinal, body, CONTENT_TYPE) for ordinal, body in enumerate(bodies)]
 
 
 CHANNEL = Channel(
@@ -21,6 +73,5 @@ CHANNEL = Channel(
     content_type=CONTENT_TYPE,
     limit=4_000,
     unit="utf16",
-    max_lines=None,
-    note="text of a message: 4,000 characters are advised, 40,000 are cut",
+    note="`text` of a message: 4,000 characters are advised, beyond 40,000 it is cut",
 )

@@ -1,0 +1,59 @@
+"""Where a text that does not fit its message is cut in two.
+
+Each returns where the first half ends, where the second begins, and whether that is a good place.
+"""
+
+import regex
+
+from pipeline.project.pieces import Code
+
+SPACES = " \t"
+_LAST_BLANK = regex.compile(r"(?r)[ \t]+")
+_LAST_CJK = regex.compile(r"(?r)[、。，．！？；：」』）】》〉]")
+_DEPTH = regex.compile(r"[()]|[ \t]+")
+
+
+def split_code(op: Code, offset: int, fits: int, rows: int) -> tuple[int, int, bool]:
+    """Cut code behind the last line that fits, else within its line."""
+    text, end = op.text, offset + fits
+    if rows < text.count("\n", offset, end + 1):
+        at = offset
+        for _ in range(rows + 1):
+            at = text.find("\n", at) + 1
+        end = at - 1
+    line = text.rfind("\n", offset + 1, end + 1)
+    if line > offset and not text[offset:line].isspace():
+        return line, line + len(op.joint), True
+    return end, end, False
+
+
+def split_text(text: str, offset: int, fits: int) -> tuple[int, int, bool]:
+    """Cut a line at its last white space, outside parentheses if possible, else behind CJK punctuation, else anywhere."""
+    end = offset + fits
+    least = offset + max(1, fits // 4)
+    blank = _LAST_BLANK.search(text, offset, end + 1)
+    if blank is not None and text.find("(", offset, blank.start()) >= 0:
+        blank = _outside(text, offset, end, least) or blank
+    if blank is not None and blank.start() >= least and not text[offset : blank.start()].isspace():
+        rest = blank.end()
+        while rest < len(text) and text[rest] in SPACES:
+            rest += 1
+        return blank.start(), rest, True
+    mark = _LAST_CJK.search(text, offset, end)
+    if mark is not None and mark.end() >= least:
+        return mark.end(), mark.end(), True
+    return end, end, False
+
+
+def _outside(text: str, offset: int, end: int, least: int) -> regex.Match[str] | None:
+    """The last white space outside parentheses."""
+    depth, found = 0, None
+    for match in _DEPTH.finditer(text, offset, end + 1):
+        sign = match[0]
+        if sign == "(":
+            depth += 1
+        elif sign == ")":
+            depth = max(0, depth - 1)
+        elif depth == 0 and match.start() >= least:
+            found = match
+    return found

@@ -1,0 +1,81 @@
+r"""Markdown to tokens: CommonMark with tables, strikethrough and mathematics. HTML is text, and so are link reference definitions,
+since what refers to one may stand in another block.
+
+Formulas are recognised so that what stands in them is not taken for emphasis: `$…$`, `$$…$$`, `\\(…\\)` and `\\[…\\]`. No channel here renders
+them, so they are shown as code.
+"""
+
+import re
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
+
+MATH = "latex"
+_INLINE_MATH = re.compile(
+    r"\$\$(?!\$)(.+?)\$\$|\$(?![\s$])([^\n$]*[^\s$\\])\$(?!\d)|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL
+)
+_OPENERS = {"$$": "$$", "\\[": "\\]"}
+
+
+def parse(text: str) -> list[Token]:
+    """Return the block tokens; those of inline text have their own in `children`."""
+    return _PARSER.parse(text)
+
+
+def _inline_math(state: StateInline, silent: bool) -> bool:
+    """A formula within a line."""
+    mark = state.src[state.pos]
+    if mark != "$" and (mark != "\\" or state.src[state.pos + 1 : state.pos + 2] not in {"(", "["}):
+        return False
+    match = _INLINE_MATH.match(state.src, state.pos, state.posMax)
+    if match is None:
+        return False
+    if not silent:
+        token = state.push("code_inline", "code", 0)
+        token.content = " ".join((match[1] or match[2] or match[3] or match[4]).split())
+    state.pos = match.end()
+    return True
+
+
+def _block_math(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """A formula of its own, between lines that hold its marks; without its end it is none."""
+    first = state.bMarks[start] + state.tShift[start]
+    closer = _OPENERS.get(state.src[first : first + 2])
+    if closer is None or state.is_code_block(start):
+        return False
+    opened = state.src[first + 2 : state.eMarks[start]].strip()
+    if closer in opened:
+        return False
+    line = start + 1
+    lines = [opened] if opened else []
+    while line < end:
+        content = state.getLines(line, line + 1, state.sCount[start], False)
+        if content.rstrip().endswith(closer):
+            lines.append(content.rstrip()[:-2].rstrip())
+            break
+        if not content.strip():
+            return False
+        lines.append(content)
+        line += 1
+    else:
+        return False
+    if not silent:
+        state.line = line + 1
+        token = state.push("fence", "code", 0)
+        token.info = MATH
+        token.content = "\n".join(part for part in lines if part) + "\n"
+        token.map = [start, line + 1]
+    return True
+
+
+def _make() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": 40}).enable(["table", "strikethrough"])
+    parser.disable(["html_block", "html_inline", "reference"])
+    parser.inline.ruler.before("escape", "math", _inline_math)
+    parser.block.ruler.before("fence", "math", _block_math, {"alt": ["paragraph", "blockquote", "list"]})
+    return parser
+
+
+_PARSER = _make()
