@@ -100,7 +100,7 @@ class Keyspace:
         return f"{self.prefix}:idem:{digest_of(tenant, key)}"
 
     def budget(self, account: str) -> str:
-        """The shared rate budget of a bot or webhook."""
+        """The shared rate budget of a bot or webhook, or (as `account/chat`) of one of its chats."""
         return f"{self.prefix}:{{rate:{account}}}"
 
     # keys of a partition
@@ -253,5 +253,5 @@ KEY_TABLE: Final[tuple[KeyRow, ...]] = (
     KeyRow("fl:{7}:parts:<turn>", "list", "ids of the turn's parts", "delivery", _TURN_ENDS, "the turn's parts"),
     KeyRow("fl:{7}:part:<turn>:<block>:<target hash>:<part>", "hash", "state, body and its hash, target, attempts, receipt, error", "delivery", "TTL `retention` once settled", "one message"),
     KeyRow("fl:{7}:sending, …:due, …:unknown, …:dead", "zset", "part ids by time", "delivery", "permanent keys; a member ends with its state", "unsettled parts; `dead` within its retention"),
-    KeyRow("fl:{rate:<account>}", "hash", "the rate budget of a bot or webhook", "delivery", "TTL of the budget's window", "few fields"),
+    KeyRow("fl:{rate:<account>}", "hash", "the rate budget of a bot or webhook, or (`<account>/<chat>`) of one of its chats", "delivery", "TTL of the budget's window", "few fields"),
 )  # fmt: skip

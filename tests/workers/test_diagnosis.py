@@ -32,6 +32,10 @@ def config(**sections: object) -> Config:
     return msgspec.convert(sections, Config)
 
 
+def chat(channel: str) -> dict[str, object]:
+    return {"team": {"channel": channel, "token_env": "TEAM_TOKEN", "recipient": "1"}}
+
+
 def webhook(**members: object) -> dict[str, object]:
     return {"team": {"channel": "webhook", "url": "http://127.0.0.1:1/", "secret_env": "TEAM", **members}}
 
@@ -116,6 +120,12 @@ def test_a_failed_write_of_the_append_only_file_is_an_error() -> None:
     assert Level.ERROR in levels(list(diagnosis.persistence(server(aof_last_write_status="err"), config())))
 
 
+def test_a_bots_token_that_is_not_set_is_a_warning() -> None:
+    finding = one(list(diagnosis.secrets(config(targets=chat("slack")), {})))
+    assert (finding.level, finding.found) == (Level.WARNING, "TEAM_TOKEN is not set here")
+    assert list(diagnosis.secrets(config(targets=chat("slack")), {"TEAM_TOKEN": "x"})) == []
+
+
 @pytest.mark.parametrize(
     ("fsync", "durable", "target", "words"),
     [
@@ -126,6 +136,10 @@ def test_a_failed_write_of_the_append_only_file_is_an_error() -> None:
         ("always", "none", webhook(key_window_ms=1000), "at most once"),
         ("always", "none", webhook(key_window_ms=1000, policy="resend"), "at-least-once"),
         ("always", "none", {"team": {"channel": "console"}}, "at most once"),
+        ("always", "none", chat("discord"), "exactly once at a receiver that remembers our keys for 120 s"),
+        ("always", "none", chat("slack"), "exactly once: what a crash cuts is asked for"),
+        ("always", "none", chat("telegram"), "at most once"),
+        ("everysec", "none", chat("discord"), "at-least-once"),
     ],
 )
 def test_each_target_is_labelled_with_what_it_may_expect(

@@ -8,7 +8,7 @@ import msgspec
 from ledger.errors import LedgerError, SchemaMismatch
 from workers.commands.probes import GROUPS, OWNED_ROLES, Fleet, Installed, Partition, Server, is_one_tree
 from workers.config import Config
-from workers.config.channels import MEDIA, promise_of
+from workers.config.channels import MEDIA, key_window_of, promise_of
 
 REDIS_FLOOR = (7, 0)
 VALKEY_FLOOR = (7, 2)
@@ -184,8 +184,10 @@ def durability(server: Server, config: Config) -> Iterator[Finding]:
                 "set appendfsync always, or redis.durable to waitaof or wait",
             )
         elif promise == "key":
-            receiver = "a receiver that dedups by webhook-id" if target.channel == "webhook" else target.channel
-            yield _ok(f"target {name}", f"exactly once at {receiver}")
+            knows = "dedups by webhook-id" if target.channel == "webhook" else "remembers our keys"
+            yield _ok(
+                f"target {name}", f"exactly once at a receiver that {knows} for {key_window_of(target) // 1000} s"
+            )
         elif promise == "reconcile":
             yield _ok(f"target {name}", "exactly once: what a crash cuts is asked for")
         elif target.policy == "resend":

@@ -8,6 +8,7 @@ from ledger.commands import Scripts
 from ledger.keys import Keyspace
 from workers.config import TargetConfig
 from workers.delivery.pacing import Pace, account_of
+from workers.delivery.terms import Rate, Terms
 
 
 def test_places_are_given_out_and_a_freed_one_rings_once() -> None:
@@ -39,3 +40,28 @@ async def test_a_hold_is_for_everybody(redis_url: str, rate: float) -> None:
         assert await mine.wait_ms("a", target) == 0
         await theirs.hold("a", target, 60_000)
         assert 0 < await mine.wait_ms("a", target) <= 60_000
+
+
+async def test_a_hold_of_one_chat_leaves_the_others_alone(redis_url: str) -> None:
+    target = TargetConfig(channel="slack", account="bot")
+    async with aioredis.Redis.from_url(redis_url, decode_responses=True) as client:
+        pace = Pace(Scripts(client), Keyspace())
+        await pace.hold("a", target, 60_000, "C1")
+        assert 0 < await pace.wait_ms("a", target, Terms(), "C1") <= 60_000
+        assert await pace.wait_ms("b", target, Terms(), "C2") == 0
+        assert await client.exists("fl:{rate:bot/C1}") == 1
+
+
+async def test_a_channels_documented_rates_hold_unless_others_are_configured(redis_url: str) -> None:
+    terms = Terms(account_rate=Rate(per_s=0.01, burst=3), chat_rate=Rate(per_s=0.01, burst=1))
+    async with aioredis.Redis.from_url(redis_url, decode_responses=True) as client:
+        pace = Pace(Scripts(client), Keyspace())
+
+        async def takes(account: str, *chats: str, **rates: float) -> list[bool]:
+            target = TargetConfig(channel="slack", account=account, **rates)  # type: ignore[arg-type]  # rates alone
+            return [await pace.wait_ms("a", target, terms, chat) == 0 for chat in chats]
+
+        assert await takes("one", "C1", "C1", "C2", "C3", "C4") == [True, False, True, True, False]
+        assert await takes("two", *["C1"] * 5, rate_per_s=0, chat_rate_per_s=0) == [True] * 5
+        assert await takes("three", *["C1"] * 5, rate_per_s=0, chat_rate_per_s=0.01) == [True, True, True, False, False]
+        assert await takes("four", "C1", "C2", rate_per_s=0.01, burst=1) == [True, False]
