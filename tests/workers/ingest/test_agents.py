@@ -76,7 +76,7 @@ async def test_where_nothing_is_waited_for_a_cancel_only_leaves(agents: Agents, 
 async def test_a_crash_truncates_the_turn_and_its_last_words_are_logged(agents: Agents, tmp_path: Path) -> None:
     with capture_logs() as logged:
         told = await whole_turn(agents, agent(tmp_path), "crash")
-        await agents.close()
+        await wait_until(lambda: any(entry["event"] == "agent_failed" for entry in logged), "its end to be logged")
     assert told == ["d 0.0 text 'Half a sen'", "f 0.0 text 'Half a sen'", "fail upstream_truncated"]
     failed = next(entry for entry in logged if entry["event"] == "agent_failed")
     assert failed["code"] == 3

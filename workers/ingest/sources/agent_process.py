@@ -77,16 +77,15 @@ class AgentProcess:
         with contextlib.suppress(OSError, RuntimeError):
             if self._process.stdin is not None:
                 self._process.stdin.close()
+        draining = asyncio.create_task(self._drain())  # a process counts as ended when its pipes are empty
         if not at_once:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LEAVE_S):
                     await self._process.wait()
-        with contextlib.suppress(ProcessLookupError):
-            self._process.terminate()
+        self.kill()
         code = await self._process.wait()
-        self._listening.cancel()
-        with contextlib.suppress(asyncio.CancelledError, OSError):
-            await self._listening
+        for task in (draining, self._listening):
+            await task
         return code
 
     def kill(self) -> None:
@@ -98,3 +97,8 @@ class AgentProcess:
         errors = self._process.stderr
         while errors is not None and (chunk := await errors.read(READ_BYTES)):
             self._errors = (self._errors + chunk)[-STDERR_BYTES:]
+
+    async def _drain(self) -> None:
+        with contextlib.suppress(OSError, RuntimeError):  # the latter where somebody reads still
+            while await self.read():
+                pass
