@@ -71,7 +71,8 @@ def test_whatever_an_upstream_breaks_the_public_stream_stays_whole(data: Any) ->
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 @given(st.data())
-@settings(max_examples=2000)
+@settings(max_examples=1000)
 def test_whatever_an_upstream_breaks_the_public_stream_stays_whole_long(data: Any) -> None:
     hold(data)

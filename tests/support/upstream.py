@@ -155,7 +155,8 @@ class Upstream:
     async def open(self) -> None:
         """Listen, on the same port as before."""
         app = web.Application(client_max_size=64 * 1024 * 1024)
-        app.router.add_post("/v1/responses", self._respond)
+        for path in ("/v1/responses", "/v1/chat/completions", "/v1/messages"):
+            app.router.add_post(path, self._respond)
         app.router.add_post("/v1/responses/{response}/cancel", self._respond)
         app.router.add_get("/v1/responses/{response}", self._respond)
         self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1, access_log=None)
