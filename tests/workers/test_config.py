@@ -48,6 +48,11 @@ def test_the_file_is_named_by_a_variable_or_lies_in_the_working_directory(
         ("[upstreams.main]\nwire = 'responses'\n", "base_url"),
         ("[redis\n", "foldline.toml"),
         ("[upstreams.main]\nbase_url = 'ftp://x'\n", "upstreams.main.base_url: an http"),
+        ("[upstreams.a]\nwire = 'acp'\ncwd = '/'\n", "upstreams.a.command: a program"),
+        ("[upstreams.a]\nwire = 'acp'\ncommand = ['x']\ncwd = 'here'\n", "upstreams.a.cwd: the full path"),
+        ("[upstreams.a]\nwire = 'acp'\ncommand = ['x']\ncwd = '/'\npermission = 'ask'\n", "upstreams.a"),
+        ("[upstreams.main]\nbase_url = 'http://x'\nruntime = 'acp'\n", "acp belongs to the wire acp"),
+        ("[ingest]\nmax_agents = 0\n", "ingest.max_agents: a number above 0"),
         ("[targets.t]\nchannel = 'webhook'\n", "targets.t.url: an http"),
         ("[gateway]\ndefault_upstream = 'gone'\n", "no upstream is named 'gone'"),
         ("[ingest]\nlag_low = 30000\n", "lag_low"),
@@ -132,3 +137,8 @@ def test_a_variable_finds_an_entry_of_the_file_whose_name_has_a_dash(tmp_path: P
 )  # fmt: skip
 def test_each_inequality_is_checked(config: Config, said: str) -> None:
     assert any(said in problem for problem in check(config))
+
+
+def test_an_agents_turns_are_of_the_runtime_acp(tmp_path: Path) -> None:
+    file = write(tmp_path, "[upstreams.a]\nwire = 'acp'\ncommand = ['x']\ncwd = '/'\n")
+    assert load(file, {}).upstreams["a"].runtime_name == "acp"
