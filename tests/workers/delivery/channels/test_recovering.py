@@ -17,12 +17,6 @@ Arrange = Callable[[str, Callable[[], None]], None]
 TEXTS = ["text 0", "text 1", "text 2"]
 
 
-@pytest.fixture(params=["discord", "slack", "telegram"])
-def medium(request: pytest.FixtureRequest) -> Medium:
-    """The channels whose blocks are projected already."""
-    return MEDIA[request.param]
-
-
 @pytest.fixture
 def chat(site: Site, medium: Medium, server: Any) -> Site:
     """The site with one more target, of this channel; rates are not what is tried here."""
