@@ -137,8 +137,9 @@ class Discord(Service):
             return _invalid("message_reference", "REPLIES_UNKNOWN_MESSAGE", "Unknown message")
         if nonce is not None and payload.get("enforce_nonce"):
             for message in reversed(self.messages):
-                fresh = request.at - message.at < NONCE_WINDOW_S
-                if fresh and message.nonce == nonce and message.author == BOT_ID:
+                if request.at - message.at >= NONCE_WINDOW_S:
+                    break
+                if message.nonce == nonce and message.author == BOT_ID:
                     return _json(self._shown(message, nonce=True))
         created = Message(
             id=self._snowflake(request.at),

@@ -32,10 +32,12 @@ class Act(Enum):
     """200 with a body that is no JSON."""
     CUT_AFTER = "cut_after"
     """The connection ends in the middle of the body."""
+    LATE = "late"
+    """It has its effect only when the sender has given up."""
     REDIRECT = "redirect"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Canned:
     """An answer as given, without any effect."""
 
@@ -108,6 +110,9 @@ class Service:
     told: list[Told] = field(default_factory=list)
     port: int = 0
     script: dict[str, deque[Fault]] = field(default_factory=lambda: defaultdict(deque))
+    fault_of: Callable[[Logged], Fault | None] | None = None
+    """Draws a fault for a request that the script says nothing about."""
+    late_s: float = 2.0
     _release: asyncio.Event = field(default_factory=asyncio.Event)
     _runner: web.AppRunner | None = None
 
@@ -190,7 +195,7 @@ class Service:
             with self.log.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
         waiting = self.script[logged.kind]
-        fault = waiting.popleft() if waiting else None
+        fault = waiting.popleft() if waiting else self.fault_of(logged) if self.fault_of is not None else None
         if fault is None:
             return self.answer(logged, request.query)
         return await self._go_wrong(request, logged, fault)
@@ -204,6 +209,9 @@ class Service:
         if fault in {Act.STALL_BEFORE, Act.STALL_AFTER}:
             await self._release.wait()
             return answer or self.answer(logged, request.query)
+        if fault is Act.LATE:
+            await asyncio.sleep(self.late_s)
+            return self.answer(logged, request.query)
         if fault in {Act.RESET_BEFORE, Act.RESET_AFTER} and request.transport is not None:
             request.transport.abort()
         if fault is Act.GARBAGE_AFTER:

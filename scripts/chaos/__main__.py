@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from ledger.keys import Keyspace
+from scripts.chaos.chats import Chats
 from scripts.chaos.clients import Clients
 from scripts.chaos.crew import ROOT, Crew, free_port
 from scripts.chaos.journal import Journal
@@ -76,11 +77,16 @@ async def attack(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         await receiver.start()
     storage = Storage(folder / "server", free_port())
     await storage.start()
-    (folder / "foldline.toml").write_text(configuration(provider, receivers))
-    environ = {**TIMES, "FOLDLINE_CONFIG": str(folder / "foldline.toml")}
+    chats = Chats(options.seed, deadline_s=SEND_DEADLINE_MS / 1000) if options.chats else None
+    if chats is not None:
+        await chats.start()
+    (folder / "foldline.toml").write_text(configuration(provider, receivers, chats))
+    environ = {**TIMES, "FOLDLINE_CONFIG": str(folder / "foldline.toml"), **(chats.environ if chats else {})}
     crew = Crew(folder, storage.port, environ, random.Random(f"{options.seed}:crew"))
-    logs = {name: Journal(folder / f"{name}.jsonl") for name in ("clients", "storm", "ledger")}
+    logs = {name: Journal(folder / f"{name}.jsonl") for name in ("clients", "storm", "ledger", "chats")}
     clients = Clients(crew, logs["clients"], options.seed, options.turns, options.sessions)
+    if chats is not None:
+        clients.more_targets = chats.targets_of
     keys = Keyspace("fl", PARTITIONS)
     storm = Storm(crew, clients, storage, keys=keys, journal=logs["storm"], chance=chance)
     try:
@@ -89,11 +95,15 @@ async def attack(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         await watched(clients.run(), clients, storm, options)
         await harm
         states = await settle(storage.url, keys, clients.known, logs["ledger"])
+        if chats is not None:
+            chats.write([f"k{number}" for number in range(options.turns)], logs["chats"])
     finally:
         await crew.stop()
         await provider.stop()
         for receiver in receivers.values():
             await receiver.stop()
+        if chats is not None:
+            await chats.stop()
         storage.kill()
         for log in logs.values():
             log.close()
@@ -108,7 +118,7 @@ async def watched(work: Any, clients: Clients, storm: Storm, options: argparse.N
     await task
 
 
-def configuration(provider: Provider, receivers: dict[str, Receiver]) -> str:
+def configuration(provider: Provider, receivers: dict[str, Receiver], chats: Chats | None) -> str:
     """The fleet's configuration file."""
     lines = ["[redis]", f"partitions = {PARTITIONS}", "[upstreams.chaos]", f'base_url = "{provider.base_url}"']
     lines += ["side_effects = false", "read_timeout_ms = 20000"]
@@ -118,6 +128,7 @@ def configuration(provider: Provider, receivers: dict[str, Receiver]) -> str:
             lines.append("key_window_ms = 1")
         if kind == RECONCILABLE:
             lines.append(f'reconcile_url = "{receiver.find_url}"')
+    lines += chats.configuration() if chats is not None else []
     return "\n".join(lines) + "\n"
 
 
@@ -161,6 +172,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--sessions", type=int, default=32, help="clients at once")
+    parser.add_argument("--chats", action="store_true", help="send to Discord, Slack, Telegram and Matrix besides")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--keep", type=Path, help="leave the logs in this folder")
     options = parser.parse_args()

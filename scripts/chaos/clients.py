@@ -7,6 +7,7 @@ the last id that it holds, at another gateway, and leaves by itself now and then
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +51,8 @@ class Clients:
     seed: int
     turns: int
     sessions: int
+    more_targets: Callable[[str], list[str]] = lambda _key: []
+    """Where a turn's answer goes besides the receivers, by its key."""
     ended: int = 0
     open_turns: dict[str, str] = field(default_factory=dict)
     """By key, the turn, of what is unfinished; empty until it is known."""
@@ -79,7 +82,7 @@ class Clients:
                 "request": {"model": "chaos", "input": key, "metadata": {"key": key}},
                 "session": session,
                 "serial": serial,
-                "targets": list(KINDS),
+                "targets": [*KINDS, *self.more_targets(key)],
                 "settings": chance.choice(SETTINGS),
             }
             self.open_turns[key] = ""

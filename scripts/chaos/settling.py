@@ -14,6 +14,7 @@ from ledger.keys import Keyspace
 from ledger.parts import PartRecord
 from ledger.states import SETTLED, State
 from ledger.turns import read_turn
+from scripts.chaos.chats import UNTELLABLE
 from scripts.chaos.journal import Journal
 from scripts.chaos.receivers import BARE
 
@@ -70,4 +71,4 @@ async def _settled(scripts: Scripts, keys: Keyspace, turn: str) -> tuple[list[di
 
 def _is_over(part: PartRecord) -> bool:
     """Settled, or unknown where nobody can be asked."""
-    return part.state in SETTLED or (part.state is State.UNKNOWN and part.target == BARE)
+    return part.state in SETTLED or (part.state is State.UNKNOWN and part.target in {BARE, UNTELLABLE})

@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
+from scripts.chaos_check import chats
 from scripts.chaos_check.reading import Frame, Logs, Reader, Target
 
 TERMINALS = ("response.completed", "response.incomplete", "response.failed")
@@ -49,6 +50,8 @@ def judge(logs: Logs) -> Account:
         _judge_target(account, logs, target)
         _judge_order(account, logs, target)
         account.repeats += target.requests - len(target.bodies)
+    for kind, what in chats.differences(logs):
+        account.note(kind, what)
     return account
 
 

@@ -60,6 +60,15 @@ class Target:
     requests: int = 0
 
 
+@dataclass(frozen=True)
+class Chat:
+    """What one turn's chat in one channel shows in the end."""
+
+    target: str
+    key: str
+    texts: list[str]
+
+
 @dataclass
 class Logs:
     """Everything."""
@@ -70,6 +79,7 @@ class Logs:
     unknown: set[tuple[str, str, int]]
     """Target, turn and block of each delivery that is listed as unknown."""
     open_turns: list[str]
+    chats: list[Chat] = field(default_factory=list)
 
 
 def lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -96,6 +106,7 @@ def read(folder: Path) -> Logs:
         targets=[_target(path) for path in sorted(folder.glob("receiver-*.jsonl"))],
         unknown=unknown,
         open_turns=open_turns,
+        chats=[Chat(line["target"], line["key"], line["texts"]) for line in lines(folder / "chats.jsonl")],
     )
 
 
