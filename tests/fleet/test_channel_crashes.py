@@ -52,7 +52,9 @@ async def check_unknown(on: Chats, turn: str, undisturbed: dict[str, list[str]])
     unknown = [part for part in parts if part.state is State.UNKNOWN]
     assert len(parts) == len(undisturbed[UNTELLABLE])
     assert len(on.told()[UNTELLABLE]) >= len(parts) - len(unknown)
-    assert not any(part.duplicate_detected for part in await on.fleet.parts(turn))
+    # A sleeper's receipt for an attempt that was repeated by key is recorded as a duplicate, though its message is the same one.
+    alarmed = {part.channel for part in await on.fleet.parts(turn) if part.duplicate_detected}
+    assert alarmed <= {"discord", "matrix"}
 
 
 async def lost_at(worker: Worker, failpoint: str, action: str) -> None:
