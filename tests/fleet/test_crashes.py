@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -88,7 +89,7 @@ async def finish(s: Stage, turn: str, worker: Worker, action: str, undisturbed: 
 @pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("failpoint", FOLD)
 async def test_a_fold_worker_lost_at(
-    failpoint: str, action: str, redis_server: Server, tmp_path: Path, undisturbed: Told
+    failpoint: str, action: str, redis_server: Server, tmp_path: Path, undisturbed: Told, note_kill: Any
 ) -> None:
     async with stage(redis_server, tmp_path) as s:
         s.upstream.pause_before(FIRST_GATE)
@@ -105,6 +106,7 @@ async def test_a_fold_worker_lost_at(
             worker.process.terminate()
         await lost_at(s, worker, failpoint, action)
         assert s.is_unfinished
+        note_kill(in_flight=True)
         await s.fleet.start("fold")
         await finish(s, turn, worker, action, undisturbed)
 
@@ -112,7 +114,7 @@ async def test_a_fold_worker_lost_at(
 @pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("failpoint", DELIVERY)
 async def test_a_delivery_worker_lost_at(
-    failpoint: str, action: str, redis_server: Server, tmp_path: Path, undisturbed: Told
+    failpoint: str, action: str, redis_server: Server, tmp_path: Path, undisturbed: Told, note_kill: Any
 ) -> None:
     async with stage(redis_server, tmp_path) as s:
         s.upstream.pause_before(FIRST_GATE)
@@ -127,6 +129,7 @@ async def test_a_delivery_worker_lost_at(
         s.upstream.release(SECOND_GATE)
         await lost_at(s, worker, failpoint, action)
         assert s.is_unfinished
+        note_kill(in_flight=True)
         await s.fleet.start("delivery")
         await finish(s, turn, worker, action, undisturbed)
 
@@ -134,23 +137,25 @@ async def test_a_delivery_worker_lost_at(
 @pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("failpoint", INGEST)
 async def test_an_ingest_worker_lost_at(
-    failpoint: str, action: str, redis_server: Server, tmp_path: Path, undisturbed: Told
+    failpoint: str, action: str, redis_server: Server, tmp_path: Path, undisturbed: Told, note_kill: Any
 ) -> None:
     async with stage(redis_server, tmp_path) as s:
         ends = failpoint in {"ingest.before_terminal", "ingest.after_terminal"}
         middle = failpoint == "ingest.mid_stream"
-        if not ends:
+        said_first = failpoint in LOST  # something of the upstream's is published before the process is lost
+        if not ends or said_first:
             s.upstream.pause_before(1 if middle else FIRST_GATE)
         worker = await s.fleet.start("ingest", failpoint=f"{failpoint}={action}{'@2' if middle else ''}")
         await s.fleet.start("delivery")
         if not ends:
             await s.fleet.start("fold")
         turn = await s.submit()
-        if middle:
-            await s.fleet.framed(turn, 1)
-            s.upstream.release(FIRST_GATE)
+        if said_first:
+            await wait_until(lambda: published(s, turn), "the upstream's first word in the log")
+            s.upstream.release(FIRST_GATE if middle else None)
         await lost_at(s, worker, failpoint, action)
         assert not (await s.fleet.turn(turn)).state.is_terminal
+        note_kill(in_flight=True)
         if ends:
             await s.fleet.start("fold")
         await s.fleet.start("ingest")
@@ -169,6 +174,11 @@ async def test_an_ingest_worker_lost_at(
         if action == "pause":
             await woken(worker)
             assert await s.fleet.frames(turn) == frames
+
+
+async def published(s: Stage, turn: str) -> bool:
+    """Whether more than `turn_started` is in the log."""
+    return (await s.fleet.turn(turn)).next.get("ingest", 0) > 1
 
 
 def common(left: str, right: str) -> str:

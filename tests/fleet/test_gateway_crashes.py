@@ -3,6 +3,7 @@
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -15,7 +16,7 @@ from workers.runtime.failpoints import FAILPOINTS
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(120)]
 
-GATEWAY = sorted(name for name in FAILPOINTS if name.startswith("gateway."))
+SUBMITTING = [f"gateway.{when}_{step}" for step in ("idempotency", "submit") for when in ("before", "after")]
 BODY = {
     "upstream": "sample",
     "request": {"model": "sample-1", "input": "Write."},
@@ -51,8 +52,8 @@ async def lost(gateway: Worker, failpoint: str, action: str) -> None:
 
 
 @pytest.mark.parametrize("action", ["exit", "pause"])
-@pytest.mark.parametrize("failpoint", [name for name in GATEWAY if name != "gateway.mid_stream"])
-async def test_a_submit_cut_at(failpoint: str, action: str, s: Stage, redis_server: Server) -> None:
+@pytest.mark.parametrize("failpoint", SUBMITTING)
+async def test_a_submit_cut_at(failpoint: str, action: str, s: Stage, redis_server: Server, note_kill: Any) -> None:
     first = await s.fleet.start("gateway", failpoint=f"{failpoint}={action}")
     second = await s.fleet.start("gateway")
     timeout = aiohttp.ClientTimeout(total=5)
@@ -60,6 +61,7 @@ async def test_a_submit_cut_at(failpoint: str, action: str, s: Stage, redis_serv
         with pytest.raises((aiohttp.ClientError, TimeoutError)):
             await submit(session, first)
         await lost(first, failpoint, action)
+        note_kill(in_flight=True)
         turn = (await submit(session, second))["id"]
         if action == "pause":
             first.resume()
@@ -72,7 +74,7 @@ async def test_a_submit_cut_at(failpoint: str, action: str, s: Stage, redis_serv
 
 
 @pytest.mark.parametrize("action", ["exit", "pause"])
-async def test_a_reader_whose_gateway_is_lost_goes_on_elsewhere(action: str, s: Stage) -> None:
+async def test_a_reader_whose_gateway_is_lost_goes_on_elsewhere(action: str, s: Stage, note_kill: Any) -> None:
     s.upstream.pause_before(FIRST_GATE)
     first = await s.fleet.start("gateway", failpoint=f"gateway.mid_stream={action}@2")
     second = await s.fleet.start("gateway")
@@ -84,6 +86,7 @@ async def test_a_reader_whose_gateway_is_lost_goes_on_elsewhere(action: str, s: 
         await wait_until(lambda: first.is_stopped or not first.is_alive, "the gateway to be lost")
         await lost(first, "gateway.mid_stream", action)
         assert s.is_unfinished
+        note_kill(in_flight=True)
         s.upstream.release()
         rest, _ = await read(session, second, turn, last)
     assert got + more + rest == await s.fleet.frames(turn)
