@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 from pipeline.errors import Diagnostic, WireError, shorten
 from pipeline.events import TERMINALS, Event, Status, TurnFailed, TurnStarted
+from pipeline.kinds import KINDS, kind_of, unmet
 
 
 class Validation(Enum):
@@ -48,36 +49,8 @@ GRAMMAR: dict[tuple[_Stage, str], _Stage] = {
 }
 _LIFECYCLE = frozenset({_CREATED, _QUEUED, _IN_PROGRESS, *_ENDS})
 
-KINDS = frozenset(
-    {
-        "message",
-        "reasoning",
-        "function_call",
-        "function_call_output",
-        "custom_tool_call",
-        "custom_tool_call_output",
-        "web_search_call",
-        "file_search_call",
-        "code_interpreter_call",
-        "image_generation_call",
-        "computer_call",
-        "computer_call_output",
-        "local_shell_call",
-        "local_shell_call_output",
-        "shell_call",
-        "shell_call_output",
-        "apply_patch_call",
-        "apply_patch_call_output",
-        "mcp_call",
-        "mcp_list_tools",
-        "mcp_approval_request",
-        "mcp_approval_response",
-        "tool_search_call",
-        "tool_search_output",
-        "compaction",
-    }
-)
-_CALLS = frozenset({"function_call", "custom_tool_call", "tool_search_call", "shell_call"})
+SUPPORTED = frozenset(name for name, row in KINDS.items() if row.standard)
+_CALLS = frozenset(name for name, row in KINDS.items() if row.tool is not None)
 
 
 class _Seen:
@@ -168,7 +141,7 @@ class Validator:
         number, item = _item_of(event, wire)
         if number is None or not isinstance(kind := item.get("type"), str):
             return
-        if kind not in KINDS:
+        if kind not in SUPPORTED:
             self._refuse("kind_unsupported", "$.item.type", "a supported kind of item", kind)
         if number in self._items:
             self._refuse("item_repeated", "$.output_index", "an index that is not taken", number)
@@ -230,7 +203,7 @@ class Validator:
             path = f"$.response.output[{position}]"
             if not isinstance(item, dict) or not isinstance(item.get("type"), str):
                 self._refuse("terminal_output_invalid", path, "an item", item)
-            if item["type"] not in KINDS:
+            if item["type"] not in SUPPORTED:
                 self._refuse("kind_unsupported", f"{path}.type", "a supported kind of item", item["type"])
             item_id = item.get("id")
             if isinstance(item_id, str) and item_id in ids:
@@ -240,6 +213,8 @@ class Validator:
             seen = self._items.get(position)
             if seen is None or seen.kind != item["type"]:
                 self._refuse("terminal_output_mismatch", path, seen.kind if seen else "no item here", item["type"])
+            for member, expected, found in unmet(item, kind_of(seen.kind)):
+                self._refuse("item_invalid", f"{path}{member}", expected, found)
             self._call(seen, item)
 
     def _call(self, seen: _Seen, item: dict[str, Any]) -> None:

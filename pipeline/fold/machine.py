@@ -3,8 +3,9 @@
 from typing import Any
 
 from pipeline.events import BlockFinal, Status, TextDelta, ToolFinished, ToolStarted
-from pipeline.fold.kinds import KINDS, Kind, kind_of, kind_of_tool, kind_of_track, takes
-from pipeline.fold.slots import OTHER_PART, Json, Part, Phase, Slot, SlotMap
+from pipeline.fold.slots import SlotMap
+from pipeline.kinds import KINDS, Kind, kind_of, kind_of_tool, kind_of_track, takes
+from pipeline.kinds.slot import OTHER_PART, Json, Part, Phase, Slot
 from pipeline.limits import Limits
 
 _PART_TRACKS = {
@@ -49,8 +50,20 @@ class Fold:
         part.final = event.text
         return part
 
-    def started(self, event: Status | ToolStarted) -> Slot | None:
-        """Open an item. A second start of the same item is ignored, unless the first was only guessed from its texts."""
+    def reserved(self, event: Status) -> Slot | None:
+        """Keep the place of a call that has no name yet."""
+        if event.item is None or self.slots.find(event.item) is not None:
+            return None
+        detail = event.detail if isinstance(event.detail, dict) else {}
+        kind = detail.get("kind")
+        slot = self.slots.open(event.item, kind if isinstance(kind, str) and kind else "function_call")
+        self.slots.reserve(slot)
+        return slot
+
+    def started(self, event: Status | ToolStarted, face: str = "") -> Slot | None:
+        """Open an item, which the public knows as a `face` if that is given. A second start of the same item is ignored,
+        unless the first was only guessed from its texts.
+        """
         if event.item is None:
             return None
         item = item_of(event.wire)
@@ -64,6 +77,7 @@ class Fold:
         slot.kind = kind
         if tool is not None:
             slot.name = tool.name
+        slot.face = face if not slot.id else ""
         slot.added = item
         slot.phase = Phase.ACTIVE
         if item and "type" not in (event.wire or {}):  # read from the item's end
@@ -73,11 +87,14 @@ class Fold:
 
     def place(self, slot: Slot, item: Json, call_id: object = None, *, hint: object = None) -> None:
         """Name a slot in public and make the item as its start shows it; done once, at the first need."""
-        if slot.index >= 0:
+        if slot.id:
             return
-        kind = kind_of(slot.kind)
-        self.slots.place(slot, kind.prefix, item.get("id") or hint)
-        if kind.call:
+        kind, face = kind_of(slot.kind), kind_of(slot.face or slot.kind)
+        name = item.get("id") or hint
+        if slot.face and isinstance(name, str) and name:
+            name = f"{face.prefix}_{name.removeprefix(kind.prefix + '_')}"
+        self.slots.place(slot, face.prefix, name)
+        if face.call:
             item = {**item, "call_id": self.slots.bind_call(slot, item.get("call_id") or call_id)}
         elif not isinstance(item.get("call_id"), str | None):
             item = {**item, "call_id": None}
@@ -108,6 +125,7 @@ class Fold:
 
     def end(self, slot: Slot, status: str) -> Json:
         """End an item that never got its own end."""
+        self.place(slot, {})
         return self._close(slot, kind_of(slot.kind).finalize(slot, status))
 
     def part_started(self, event: Status) -> Part | None:
@@ -164,7 +182,7 @@ class Fold:
             if slot.kind in KINDS or kind_of_track(track) != "message":
                 return None
             slot = self._guests.get(slot.item) or self._guest(slot.item)
-        if slot.index < 0 and slot.kind:
+        if not slot.id and slot.kind:
             self.place(slot, {}, hint=(event.wire or {}).get("item_id"))
         if (track, content) not in slot.parts and not isinstance(event, Status):
             _adopt(slot, track, content)
@@ -206,7 +224,7 @@ def _start_of(slot: Slot, item: Json) -> Json:
     """What the start of an item would have shown, read from its end."""
     kept = {"id": item.get("id"), "type": slot.kind, "status": "in_progress"}
     row = kind_of(slot.kind)
-    if row.deltas is None and slot.kind not in {"message", "reasoning"}:
+    if row.stem is None and slot.kind not in {"message", "reasoning"}:
         return {**item, "status": "in_progress"} if "status" in item else dict(item)
     for member in ("role", "phase", "name", "namespace", "call_id", "server_label", "container_id"):
         if member in item:
@@ -220,7 +238,7 @@ def _start_of(slot: Slot, item: Json) -> Json:
 
 def _with_input(row: Kind, item: Json, event: ToolFinished) -> Json:
     """The finished call with its authoritative input, where the item itself lacks it."""
-    if row.deltas is None or row.input is None or not event.input or not item:
+    if row.stem is None or row.input is None or not event.input or not item:
         return item
     given = item.get(row.input)
     return item if isinstance(given, str) and given else {**item, row.input: event.input}

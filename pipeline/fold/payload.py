@@ -1,7 +1,7 @@
 """The output of a turn: its items in public order, each once."""
 
 from pipeline.fold.machine import Fold
-from pipeline.fold.slots import Json, Phase, Slot
+from pipeline.kinds.slot import Json, Phase, Slot
 
 
 def drain(fold: Fold, status: str) -> list[tuple[Slot, Json]]:
@@ -10,5 +10,5 @@ def drain(fold: Fold, status: str) -> list[tuple[Slot, Json]]:
 
 
 def output_of(fold: Fold) -> list[Json]:
-    """The items so far; one that is still open stands as its start showed it."""
-    return [slot.result if slot.result is not None else slot.public for slot in fold.slots.in_order()]
+    """The items so far; one that is still open stands as its start showed it, one that has no name yet not at all."""
+    return [slot.result if slot.result is not None else slot.public for slot in fold.slots.in_order() if slot.id]

@@ -1,117 +1,15 @@
-"""The slot map of a turn: which output item is where, what it is called in public, and the text that it holds.
-
-A slot's life is `pending → active → done`. Pending: something told of the item before the item itself came. Done: nothing
-changes it any more, and a repeated done lands there without effect. One item comes of one slot, whatever was sent twice.
+"""The slot map of a turn: which output item is where, and what it is called in public.
 
 Identity is the event's item number, never an id: upstreams rotate, repeat and leave out their ids. In public an item has
 the upstream's id where that is usable, else one made of the turn and the item, and a dense index in order of appearance.
 """
 
 from collections.abc import Iterable
-from enum import Enum
-from typing import Any
 
 from pipeline.errors import LimitExceeded
+from pipeline.kinds import kind_of
+from pipeline.kinds.slot import SUMMARY, Part, Slot
 from pipeline.limits import Limits
-
-Json = dict[str, Any]
-SUMMARY = "summary"
-OTHER_PART = "part:"  # the track of a message's part that holds no text we know
-
-
-class Phase(Enum):
-    """Where a slot is in its life."""
-
-    PENDING = "pending"
-    ACTIVE = "active"
-    DONE = "done"
-
-
-class Part:
-    """One text of an item: `(track, content)` in the events, `index` in public.
-
-    `opened`, `told` and `closed` are the relay's marks: its start, its final text and its end were sent.
-    """
-
-    __slots__ = (
-        "annotations",
-        "closed",
-        "content",
-        "family",
-        "final",
-        "index",
-        "opened",
-        "pieces",
-        "raw",
-        "slot",
-        "told",
-        "track",
-    )
-
-    def __init__(self, slot: "Slot", track: str, content: int, index: int) -> None:
-        self.slot = slot
-        self.track = track
-        self.content = content
-        self.index = index
-        self.pieces: list[str] = []
-        self.final: str | None = None
-        self.raw: Json | None = None
-        self.annotations: list[Any] = []
-        self.family: str | None = None
-        self.opened = False
-        self.told = False
-        self.closed = False
-
-    @property
-    def text(self) -> str:
-        """The final word, unless it is an empty one that would erase what was streamed."""
-        return self.final or "".join(self.pieces)
-
-
-class Slot:
-    """One output item. `announced` is the relay's mark: its start was sent."""
-
-    __slots__ = (
-        "added",
-        "announced",
-        "call_id",
-        "chars",
-        "id",
-        "index",
-        "input_told",
-        "item",
-        "kind",
-        "name",
-        "parts",
-        "phase",
-        "public",
-        "result",
-    )
-
-    def __init__(self, item: int, kind: str) -> None:
-        self.item = item
-        self.kind = kind
-        self.phase = Phase.PENDING
-        self.index = -1
-        self.id = ""
-        self.call_id: str | None = None
-        self.name: str | None = None
-        self.added: Json | None = None
-        self.public: Json = {}
-        self.result: Json | None = None
-        self.parts: dict[tuple[str, int], Part] = {}
-        self.chars = 0
-        self.announced = False
-        self.input_told = False
-
-    def texts(self, *tracks: str) -> list[Part]:
-        """The parts of these tracks in public order."""
-        return sorted((part for part in self.parts.values() if part.track in tracks), key=lambda part: part.index)
-
-    @property
-    def input(self) -> str:
-        """What was streamed of a call's input."""
-        return "".join(part.text for part in self.texts("tool_input"))
 
 
 class SlotMap:
@@ -144,13 +42,13 @@ class SlotMap:
             if len(slot.parts) >= self._limits.item_contents:
                 raise LimitExceeded("item_contents", self._limits.item_contents)
             index = sum((other.track == SUMMARY) == (track == SUMMARY) for other in slot.parts.values())
-            part = slot.parts[track, content] = Part(slot, track, content, index)
+            part = slot.parts[track, content] = Part(slot, track, content, index, kind_of(slot.kind).apply_delta)
         return part
 
     def keep(self, part: Part, text: str) -> None:
         """Add one delta to a text."""
-        part.pieces.append(text)
         slot = part.slot
+        part.apply(part, text)
         slot.chars += len(text)
         self._chars += len(text)
         if slot.chars > self._limits.item_text_chars:
@@ -158,10 +56,15 @@ class SlotMap:
         if self._chars > self._limits.turn_text_chars:
             raise LimitExceeded("turn_text_chars", self._limits.turn_text_chars)
 
-    def place(self, slot: Slot, prefix: str, wanted: object) -> None:
-        """Give a slot its public index and id, once: the upstream's id where it is usable and not yet taken."""
+    def reserve(self, slot: Slot) -> None:
+        """Give a slot its public index."""
         slot.index = len(self._placed)
         self._placed.append(slot)
+
+    def place(self, slot: Slot, prefix: str, wanted: object) -> None:
+        """Give a slot its public index and id, once: the upstream's id where it is usable and not yet taken."""
+        if slot.index < 0:
+            self.reserve(slot)
         name = wanted if isinstance(wanted, str) and wanted else ""
         if not name or name in self._ids:
             name = f"{prefix}_{self._turn}_{slot.item}"
@@ -173,9 +76,10 @@ class SlotMap:
     def bind_call(self, slot: Slot, wanted: object) -> str:
         """Give a call its public call id, once: the upstream's, unless another call of its kind has that already."""
         name = wanted if isinstance(wanted, str) and wanted else ""
-        if not name or (slot.kind, name) in self._calls:
+        kind = slot.face or slot.kind
+        if not name or (kind, name) in self._calls:
             name = f"call_{self._turn}_{slot.item}"
-        self._calls.add((slot.kind, name))
+        self._calls.add((kind, name))
         slot.call_id = name
         return name
 

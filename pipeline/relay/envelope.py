@@ -1,5 +1,6 @@
 """The response object around a turn's output: its id is always ours, the rest is the upstream's as far as it told any."""
 
+from collections.abc import Callable
 from typing import Any
 
 from pipeline.events import TERMINALS, TurnCancelled, TurnCompleted, TurnFailed, TurnStarted
@@ -18,6 +19,7 @@ class Envelope:
     def __init__(self, turn: str) -> None:
         self.id = f"resp_{turn}"
         self.upstream_id: str | None = None
+        self.restore: Callable[[Json], Json] = lambda response: response
         self._known: Json = {}
         self._base: Json = {
             "id": self.id,
@@ -95,9 +97,9 @@ class Envelope:
         return ENDS[status], response
 
     def _owned(self, response: Json) -> Json:
-        """A copy under our id, and under our name for the response before it."""
+        """A copy under our id, under our name for the response before it, with what the client declared."""
         owned = {**response, "id": self.id}
         previous = self._known.get("previous_response_id")
         if previous is not None:
             owned["previous_response_id"] = previous
-        return owned
+        return self.restore(owned)

@@ -4,7 +4,9 @@ from typing import Any
 
 import msgspec
 
+from pipeline.limits import Limits
 from pipeline.output import Frame
+from pipeline.relay.window import Window
 
 _OURS = ("defects", "error_event")  # what our own stages wrote beside the upstream's members
 _ENCODER = msgspec.json.Encoder()
@@ -16,28 +18,53 @@ class Funnel:
     def __init__(self, *, muted: bool = False) -> None:
         self.number = 0
         self.out: list[Frame] = []
+        self.window: Window | None = None
+        self.exceeded: str | None = None  # the bound that the waiting frames outgrew
         self._muted = muted
 
-    def emit_upstream(self, wire: dict[str, Any], restored: dict[str, Any]) -> None:
+    def emit_upstream(self, wire: dict[str, Any], restored: dict[str, Any], *, at_once: bool = False) -> None:
         """Pass an upstream's event: its own members, and over them what the fold restored or renamed."""
         members = {**wire, **restored}
         for name in _OURS:
             members.pop(name, None)
         if members.get("error"):  # the official SDK ends a stream at it with an exception
             members["upstream_error"] = members.pop("error")
-        self.emit_local(members)
+        self.emit_local(members, at_once=at_once)
 
-    def emit_local(self, members: dict[str, Any]) -> None:
-        """Emit an event of ours; `members` becomes the frame's."""
-        if self._muted:
+    def emit_local(self, members: dict[str, Any], *, at_once: bool = False) -> None:
+        """Emit an event of ours; `members` becomes the frame's. `at_once`: it waits for nothing."""
+        window = self.window
+        if self._muted and window is None:
             return
-        number = self.number
-        members["sequence_number"] = number
         kind = members["type"]
         if not kind.isprintable():
             kind = ""
-        self.out.append(Frame(number, kind, _ENCODER.encode(members)))
-        self.number = number + 1
+        if window is not None and not at_once and window.defers(members.get("output_index")):
+            members.pop("sequence_number", None)
+            self.exceeded = window.put(members.get("output_index"), kind, _ENCODER.encode(members)) or self.exceeded
+        elif not self._muted:
+            number = self.number
+            members["sequence_number"] = number
+            self.out.append(Frame(number, kind, _ENCODER.encode(members)))
+            self.number = number + 1
+
+    def hold(self, index: int, limits: Limits) -> None:
+        """Let frames of this index and of later ones wait."""
+        if self.window is None:
+            self.window = Window(limits)
+        self.window.hold(index)
+
+    def release(self, index: int) -> None:
+        """Let them go, in their order, as far as nothing else holds them."""
+        if self.window is None:
+            return
+        for kind, data in self.window.release(index):
+            if self._muted:
+                continue
+            self.out.append(Frame(self.number, kind, data[:-1] + b',"sequence_number":%d}' % self.number))
+            self.number += 1
+        if not self.window.is_open:
+            self.window = None
 
     def take(self) -> list[Frame]:
         """The frames since the last take."""

@@ -12,11 +12,14 @@ are missing are made here, so that what a client reads is always whole:
 from typing import Any
 
 from pipeline.events import BlockFinal, Status, TextDelta, TurnFailed, TurnStarted
-from pipeline.fold.kinds import KINDS, content_of
-from pipeline.fold.slots import SUMMARY, Json, Part, Phase, Slot
+from pipeline.kinds import KINDS
+from pipeline.kinds.slot import SUMMARY, Json, Part, Phase, Slot
+from pipeline.kinds.texts import content_of
+from pipeline.limits import Limits
 from pipeline.output import Frame
 from pipeline.relay.envelope import Envelope, Terminal
 from pipeline.relay.funnel import Funnel
+from pipeline.relay.served import ServedCalls
 
 _DELTAS = {
     "text": "response.output_text.delta",
@@ -43,7 +46,7 @@ _FAMILIES = {
     "summary": "response.reasoning_summary_part",
 }
 _PART_STEMS = ("content_part", "reasoning_part", "reasoning_summary_part")
-_INPUT_STEMS = tuple(kind.deltas for kind in KINDS.values() if kind.deltas is not None)
+_INPUT_STEMS = tuple(kind.stem for kind in KINDS.values() if kind.stem is not None)
 # What carries the structure of the stream has a method of its own here; where one of these reaches `other`, its form is
 # broken, and a client could not read it.
 _STRUCTURE = frozenset(
@@ -65,6 +68,7 @@ _STRUCTURE = frozenset(
         *(f"response.{stem}.{end}" for stem in _INPUT_STEMS for end in ("delta", "done")),
     }
 )
+_REPLACED = frozenset({"type", "arguments", "name"})
 _ANNOTATION = "response.output_text.annotation.added"
 Draft = tuple[str, dict[str, Any]]
 
@@ -74,18 +78,19 @@ class Relay:
 
     def __init__(self, turn: str, *, muted: bool = False) -> None:
         self.envelope = Envelope(turn)
-        self._funnel = Funnel(muted=muted)
+        self.funnel = Funnel(muted=muted)
+        self.served = ServedCalls(self.funnel)
         self._created = False
         self._running = False
 
     @property
     def frames(self) -> int:
         """How many frames were emitted."""
-        return self._funnel.number
+        return self.funnel.number
 
     def take(self) -> list[Frame]:
         """The frames since the last take."""
-        return self._funnel.take()
+        return self.funnel.take()
 
     # -- the response
 
@@ -99,7 +104,7 @@ class Relay:
             return
         self._created = True
         response = self.envelope.opening(wire, "created")
-        self._funnel.emit_upstream(_own(wire), {"type": "response.created", "response": response})
+        self.funnel.emit_upstream(_own(wire), {"type": "response.created", "response": response})
 
     def queued(self, wire: Json | None) -> None:
         """The response waits; told only where it is true."""
@@ -107,7 +112,7 @@ class Relay:
             return
         self.created(None)
         response = self.envelope.opening(wire, "queued")
-        self._funnel.emit_upstream(_own(wire), {"type": "response.queued", "response": response})
+        self.funnel.emit_upstream(_own(wire), {"type": "response.queued", "response": response})
 
     def in_progress(self, wire: Json | None) -> None:
         """The response is being made; told once."""
@@ -116,7 +121,7 @@ class Relay:
         self.created(None)
         self._running = True
         response = self.envelope.opening(wire, "in_progress")
-        self._funnel.emit_upstream(_own(wire), {"type": "response.in_progress", "response": response})
+        self.funnel.emit_upstream(_own(wire), {"type": "response.in_progress", "response": response})
 
     def ended(self, event: Terminal, output: list[Json]) -> Json:
         """The terminal, with the output of the fold; returns the response object as it is now."""
@@ -127,7 +132,7 @@ class Relay:
         kind, response = self.envelope.closing(event, output)
         wire = event.wire or {}
         upstream = wire if str(wire.get("type", "")).startswith("response.") else {}
-        self._funnel.emit_upstream(upstream, {"type": kind, "response": response})
+        self.funnel.emit_upstream(upstream, {"type": kind, "response": response})
         return response
 
     def other(self, event: Status, slot: Slot | None) -> None:
@@ -158,7 +163,30 @@ class Relay:
             restored["summary_index" if summary else "content_index"] = event.content
         if isinstance(wire.get("response"), dict):
             restored["response"] = self.envelope.rename(wire["response"])
-        self._funnel.emit_upstream(wire, restored)
+        self.funnel.emit_upstream(wire, restored)
+
+    def aside(self, event: Status) -> None:
+        """What another producer than the upstream tells of; it is no part of the output and waits for none of it."""
+        if own := _own(event.wire):
+            self.in_progress(None)
+            self.funnel.emit_upstream(own, {}, at_once=True)
+
+    # -- the defer window
+
+    def hold(self, slot: Slot, limits: Limits) -> None:
+        """Let what comes behind an item wait until the item can be told of."""
+        self.in_progress(None)
+        self.funnel.hold(slot.index, limits)
+
+    def release(self, slot: Slot) -> None:
+        """Let it wait for this item no more."""
+        self.funnel.release(slot.index)
+
+    def settle(self, status: str) -> None:
+        """The turn is over: calls that nobody answered end as this, and nothing waits any more."""
+        self.served.settle(status)
+        for index in self.funnel.window.held if self.funnel.window is not None else ():
+            self.funnel.release(index)
 
     # -- items
 
@@ -168,7 +196,7 @@ class Relay:
             return
         self.in_progress(None)
         slot.announced = True
-        self._funnel.emit_upstream(
+        self.funnel.emit_upstream(
             _own(wire), {"type": "response.output_item.added", "output_index": slot.index, "item": slot.public}
         )
 
@@ -177,7 +205,7 @@ class Relay:
         self.announce(slot)
         for part in sorted(slot.parts.values(), key=lambda part: part.index):
             self._close(part)
-        self._funnel.emit_upstream(
+        self.funnel.emit_upstream(
             _own(wire), {"type": "response.output_item.done", "output_index": slot.index, "item": item}
         )
 
@@ -196,13 +224,13 @@ class Relay:
             "delta": event.text,
         }
         if wire is not None and "type" in wire:
-            self._funnel.emit_upstream(wire, restored)
+            self.funnel.emit_upstream(wire, restored)
             return
         members: dict[str, Any] = {"type": _DELTAS[part.track], **restored}
         if part.track == "text":
             given = wire.get("logprobs") if wire is not None else None
             members["logprobs"] = given if isinstance(given, list) else []
-        self._funnel.emit_local(members)
+        self.funnel.emit_local(members)
 
     def final(self, event: BlockFinal, part: Part) -> None:
         """The final word on a text."""
@@ -234,10 +262,10 @@ class Relay:
         if not part.opened:
             self._open(part)
         if own := _own(event.wire):
-            self._funnel.emit_upstream(own, {**self._place(part), "type": own["type"]})
+            self.funnel.emit_upstream(own, {**self._place(part), "type": own["type"]})
         elif (annotation := (event.wire or {}).get("annotation")) is not None:
             place = {**self._place(part), "annotation_index": len(part.annotations) - 1}
-            self._funnel.emit_local({"type": _ANNOTATION, **place, "annotation": annotation})
+            self.funnel.emit_local({"type": _ANNOTATION, **place, "annotation": annotation})
 
     def _open(self, part: Part, wire: Json | None = None, *, family: str | None = None) -> None:
         """The start of a part; made where the upstream left it out and clients need it."""
@@ -267,7 +295,7 @@ class Relay:
         restored: dict[str, Any] = {**self._place(part), member: text}
         if part.track == "text" and not _own(wire):
             restored["logprobs"] = []
-        self._funnel.emit_upstream(_own(wire), {**restored, "type": _own(wire).get("type", kind)})
+        self.funnel.emit_upstream(_own(wire), {**restored, "type": _own(wire).get("type", kind)})
 
     def _close(self, part: Part, wire: Json | None = None) -> None:
         """The end of a part, once, behind its final word."""
@@ -280,7 +308,7 @@ class Relay:
             self._part_event(part, ".done", content_of(part), wire)
 
     def _part_event(self, part: Part, suffix: str, shown: Json, wire: Json | None) -> None:
-        self._funnel.emit_upstream(_own(wire), {"type": f"{part.family}{suffix}", **self._place(part), "part": shown})
+        self.funnel.emit_upstream(_own(wire), {"type": f"{part.family}{suffix}", **self._place(part), "part": shown})
 
     def _place(self, part: Part) -> dict[str, Any]:
         slot = part.slot
@@ -297,8 +325,11 @@ class Relay:
         if not slot.announced:
             self.announce(slot)
         kind, members = draft
+        own = _own(wire)
+        if slot.face:  # it was a call of another kind
+            own = {name: value for name, value in own.items() if name not in _REPLACED}
         restored = {"item_id": slot.id, "output_index": slot.index, **members}
-        self._funnel.emit_upstream(_own(wire), {"type": _own(wire).get("type", kind), **restored})
+        self.funnel.emit_upstream(own, {"type": own.get("type", kind), **restored})
 
 
 def _own(wire: Json | None) -> Json:

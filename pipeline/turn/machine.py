@@ -26,17 +26,19 @@ from pipeline.events import (
     TurnFailed,
     TurnStarted,
 )
-from pipeline.fold.kinds import kind_of
 from pipeline.fold.machine import Fold
 from pipeline.fold.payload import drain, output_of
-from pipeline.fold.slots import Json, Phase, Slot
-from pipeline.limits import limits_from
+from pipeline.kinds.slot import INPUT, Json
+from pipeline.limits import Limits, limits_from
 from pipeline.output import Block, Output, Payload
 from pipeline.relay import Relay
+from pipeline.relay.served import ServedCall
 from pipeline.settings import resolve
-from pipeline.translate import input_delta, input_done
+from pipeline.translate import Declarations, Routes
+from pipeline.turn.calls import Calls, answers
 from pipeline.validate import Validation, Validator
 
+INGEST = "ingest"
 Terminal = TurnCompleted | TurnFailed | TurnCancelled
 
 
@@ -51,8 +53,10 @@ class Turn:
         self._strict = validation is Validation.STRICT
         self._validator = Validator(turn, validation)
         self._relay = Relay(turn, muted=not relay)
-        self._fold = Fold(turn, limits_from({}))
+        self._funnel = self._relay.funnel
+        self._limits = Limits()
         self._answer = Answer(resolve({}))
+        self._begin({})
         self._blocks: list[Block] = []
         self._response: Json | None = None
         self._finished = False
@@ -73,6 +77,7 @@ class Turn:
             "in_progress": self._in_progress,
             "item_started": self._item_started,
             "item_finished": self._item_finished,
+            "unnamed": self._unnamed,
             "part_started": self._part_started,
             "part_finished": self._part_finished,
             "input_finished": self._input_finished,
@@ -80,26 +85,35 @@ class Turn:
             "idle": lambda _: self._blocks.extend(self._answer.idle()),
         }
 
-    def push(self, event: Event) -> Output:
+    def push(self, event: Event, producer: str = INGEST) -> Output:
         """Take one event and return what it made. Strict: raises `WireError`; lenient: never, for upstream's faults.
 
-        What follows the terminal makes nothing.
+        `producer` says whose it is: events of whoever answers calls are no part of the upstream's stream. What follows the
+        terminal makes nothing.
         """
         if self._finished:
             raise MisuseError(f"turn {self.turn} was finished; no event may follow")
-        if self._strict:
+        aside = producer != INGEST and answers(producer)
+        if self._strict and not aside:
             self._validator.check(event)
         if self.status != "running":
             return Output()
         try:
-            self._table[type(event)](event)
+            if aside:
+                self._aside(event)
+            else:
+                self._table[type(event)](event)
         except LimitExceeded as exceeded:
             self._fail(event, exceeded.name, str(exceeded))
+        except WireError:
+            raise
         except Exception as fault:
             # A form of upstream data that no rule foresaw ends this turn and no other: the fold worker goes on.
             if self._strict:
                 raise WireError(_unforeseen(fault, self.turn, event.seq)) from fault
             self._fail(event, "unreadable_event", f"event {event.seq} could not be read: {type(fault).__name__}")
+        if (bound := self._funnel.exceeded) is not None and self.status == "running":
+            self._fail(event, bound, str(LimitExceeded(bound, getattr(self._limits, bound))))
         blocks, self._blocks = self._blocks, []
         return Output(self._relay.take(), blocks)
 
@@ -125,6 +139,11 @@ class Turn:
         return self._answer.wants_idle_after_ms
 
     @property
+    def waits_for_tools(self) -> bool:
+        """Whether a call that the gateway answers is open."""
+        return self._relay.served.waiting
+
+    @property
     def ended(self) -> bool:
         """Whether the turn's terminal is out."""
         return self.status != "running"
@@ -136,9 +155,16 @@ class Turn:
 
     # -- one method for each type of event
 
+    def _begin(self, routes: Routes) -> None:
+        self._fold = Fold(self.turn, self._limits)
+        self._calls = Calls(self.turn, self._fold, self._relay, routes, self._limits)
+        self._calls.strict = self._strict
+
     def _started(self, event: TurnStarted) -> None:
         self._relay.request(event)
-        self._fold = Fold(self.turn, limits_from(event.limits))
+        self._relay.envelope.restore = Declarations(event.tools, event.response).restore
+        self._limits = limits_from(event.limits)
+        self._begin(event.tools)
         self._answer = Answer(resolve(event.settings))
 
     def _delta(self, event: TextDelta) -> None:
@@ -146,10 +172,8 @@ class Turn:
         if part is None:
             return
         track = event.track
-        if track == "tool_input":
-            draft = input_delta(part, event.text)
-            if draft is not None and part.slot.index >= 0:
-                self._relay.input(part.slot, draft, event.wire)
+        if track == INPUT:
+            self._calls.delta(part, event.text, event.wire)
             return
         self._relay.delta(event, part)
         if track == "text":
@@ -163,8 +187,8 @@ class Turn:
         part = self._fold.final(event)
         if part is None:
             return
-        if event.track == "tool_input":
-            self._tell_input(part.slot, event.text, event.wire)
+        if event.track == INPUT:
+            self._calls.tell_input(part.slot, event.text, event.wire, content=event.content)
             return
         self._relay.final(event, part)
         if part.pieces or not event.text:
@@ -185,61 +209,28 @@ class Turn:
 
     def _tool_started(self, event: ToolStarted) -> None:
         self._blocks += self._answer.tool(event)
-        self._open(event)
-
-    def _item_started(self, event: Status) -> None:
-        self._open(event)
-
-    def _open(self, event: Status | ToolStarted) -> None:
-        slot = self._fold.started(event)
-        if slot is None:
-            return
-        self._relay.announce(slot, event.wire)
-        for part in slot.texts("tool_input"):  # input that came before its call was named
-            for text in part.pieces:
-                if (draft := input_delta(part, text)) is not None:
-                    self._relay.input(slot, draft)
+        self._calls.open(event)
 
     def _tool_finished(self, event: ToolFinished) -> None:
-        if self._fold.slots.find(event.item) is None and not event.wire:
-            return  # what a child tells of its end: it comes at any time, so the text that is on its way is not cut there
         self._blocks += self._answer.tool(event)
-        self._close(event)
+        self._calls.close(event)
 
-    def _item_finished(self, event: Status) -> None:
-        self._close(event)
-
-    def _close(self, event: Status | ToolFinished) -> None:
-        done = self._fold.finished(event)
-        if done is not None:
-            self._end_item(*done, event.wire)
-
-    def _end_item(self, slot: Slot, item: Json, wire: Json | None = None) -> None:
-        """Tell the end of an item; a call's input is told first, if nobody did."""
-        member = kind_of(slot.kind).input
-        text = item.get(member) if member is not None else None
-        if isinstance(text, str) and text and not slot.input_told:
-            streamed = bool(slot.input)
-            if not streamed and "type" not in (wire or {}) and not slot.public.get(member or ""):
-                self._show_input(slot, text)
-                streamed = True
-            if streamed:
-                self._tell_input(slot, text)
-        self._relay.finished(slot, item, wire)
-
-    def _show_input(self, slot: Slot, text: str) -> None:
-        """A call that came whole is streamed as one delta."""
-        part = self._fold.slots.part(slot, "tool_input", 0)
-        if (draft := input_delta(part, text)) is not None:
-            self._relay.input(slot, draft)
-
-    def _tell_input(self, slot: Slot, text: str, wire: Json | None = None) -> None:
-        """The whole input of a call, once."""
-        draft = input_done(slot, text)
-        if draft is None or slot.input_told or slot.index < 0:
-            return
-        slot.input_told = True
-        self._relay.input(slot, draft, wire)
+    def _aside(self, event: Event) -> None:
+        """An event of whoever answers calls."""
+        match event:
+            case ToolStarted():
+                self._blocks += self._answer.tool(event)
+                self._calls.tool_started(event)
+            case ToolFinished():
+                self._blocks += self._answer.tool(event)
+                self._calls.tool_finished(event)
+            case Status():
+                self._blocks += self._answer.status(event)
+                self._calls.told(event)
+            case TurnCompleted() | TurnFailed() | TurnCancelled():
+                self._terminal(event)
+            case _:  # the text of a turn is its upstream's alone
+                return
 
     def _status(self, event: Status) -> None:
         self._blocks += self._answer.status(event)
@@ -250,13 +241,29 @@ class Turn:
             self._other(event)
 
     def _other(self, event: Status) -> None:
-        self._relay.other(event, None if event.item is None else self._fold.slots.find(event.item))
+        slot = None if event.item is None else self._fold.slots.find(event.item)
+        if slot is None or not isinstance(
+            slot.translation, ServedCall
+        ):  # of such a call the upstream's words are hidden
+            self._relay.other(event, slot)
 
     def _in_progress(self, event: Status) -> None:
         if event.item is None:
             self._relay.in_progress(event.wire)
         else:
             self._other(event)
+
+    def _item_started(self, event: Status) -> None:
+        self._calls.open(event)
+
+    def _item_finished(self, event: Status) -> None:
+        self._calls.close(event)
+
+    def _unnamed(self, event: Status) -> None:
+        self._calls.unnamed(event)
+
+    def _input_finished(self, event: Status) -> None:
+        self._calls.input_finished(event)
 
     def _part_started(self, event: Status) -> None:
         part = self._fold.part_started(event)
@@ -275,17 +282,6 @@ class Turn:
         elif event.item is None:
             self._other(event)
 
-    def _input_finished(self, event: Status) -> None:
-        slot = None if event.item is None else self._fold.slots.find(event.item)
-        if slot is None or slot.phase is Phase.DONE:
-            return
-        member = kind_of(slot.kind).input
-        wire = event.wire or {}
-        text = wire.get(member) if member is not None else None
-        if not isinstance(text, str):
-            text = event.detail if isinstance(event.detail, str) else slot.input
-        self._tell_input(slot, text, event.wire)
-
     def _terminal(self, event: Terminal) -> None:
         self._blocks += self._answer.end(event)
         if isinstance(event, TurnCompleted):
@@ -297,7 +293,8 @@ class Turn:
             self.error = cast("dict[str, Any]", msgspec.to_builtins(event.error))
         whole = "completed" if self.status == "completed" else "incomplete"
         for slot, item in drain(self._fold, whole):
-            self._end_item(slot, item)
+            self._calls.end(slot, item)
+        self._relay.settle("failed" if self.status == "failed" else "incomplete")
         self._response = self._relay.ended(event, output_of(self._fold))
 
     # -- shared

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pipeline.errors import PipelineError
 from pipeline.events import Status, TextDelta
 from pipeline.turn import Turn, Validation, decode
-from pipeline.validate import KINDS
+from pipeline.validate import SUPPORTED
 from tests.pipeline.streams import (
     RESPONSE,
     TURN,
@@ -120,7 +120,7 @@ def test_our_own_strict_decoder_accepts_what_we_relay(edits: list[tuple[str, int
     decoded = run(edited(edits))
     kinds = {item["type"] for item in decoded.payload.response["output"]}
     parts = {frame["part"]["type"] for frame in data_of(decoded.frames) if frame["type"].endswith("_part.added")}
-    if not kinds <= KINDS or not parts <= {"output_text", "refusal", "summary_text", "reasoning_text"}:
+    if not kinds <= SUPPORTED or not parts <= {"output_text", "refusal", "summary_text", "reasoning_text"}:
         return  # a kind that nobody knows passes as it is, and is refused by name in strict
     if any(isinstance(event, Status) and event.name == "mismatch" for event in decoded.events):
         return  # so does a final text that contradicts its deltas

@@ -41,6 +41,7 @@ HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(tables.DONES, texts.on_done),
     **dict.fromkeys(tables.INPUT_DELTAS, texts.on_input_delta),
     **dict.fromkeys(tables.INPUT_DONES, texts.on_input_done),
+    **dict.fromkeys(tables.INPUT_STARTS, texts.on_input_start),
     **dict.fromkeys(tables.PARTS_ADDED, texts.on_part_added),
     **dict.fromkeys(tables.PARTS_DONE, texts.on_part_done),
     **dict.fromkeys(tables.PROGRESS, lifecycle.on_progress),

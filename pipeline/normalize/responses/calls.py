@@ -1,22 +1,34 @@
 """Calls: told as started when their name is known, as finished when their item is; deltas of their input pass verbatim."""
 
 import json
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import msgspec
 
 from pipeline.events import ToolFinished, ToolStarted, Wire
+from pipeline.kinds.calls import without_quirk
 from pipeline.normalize.defects import defect, word_of
 from pipeline.normalize.responses.items import Item
 from pipeline.normalize.responses.scribe import Scribe
-from pipeline.normalize.responses.tables import CALLS, INPUT_DONES
+from pipeline.normalize.responses.tables import CALLS
 
 Frame = dict[str, Any]
 
 
-def take_input(kind: str) -> tuple[str, str]:
-    """The kind of item that an input's `.done` belongs to, and the member that holds the input."""
-    return INPUT_DONES[kind]
+def start_call(scribe: Scribe, item: Item, body: Frame, wire: Wire) -> None:
+    """Tell that a call started, as soon as its name is known; until then it keeps its place, and its input waits."""
+    waited = item.start is not None
+    item.start = None
+    if not CALLS[item.kind].named or word_of(body.get("name")):
+        announce(scribe, item, body, wire)
+        return
+    item.start = wire
+    item.opening = _opening(item, body)
+    item.call_id = item.call_id or word_of(body.get("call_id"))
+    if not waited:
+        scribe.status("unnamed", item.number, detail={"kind": item.kind})
 
 
 def announce(scribe: Scribe, item: Item, body: Frame, wire: Wire) -> None:
@@ -24,16 +36,25 @@ def announce(scribe: Scribe, item: Item, body: Frame, wire: Wire) -> None:
     call = CALLS[item.kind]
     item.announced = True
     item.call_id = item.call_id or word_of(body.get("call_id")) or item.id or f"call_{item.number}"
-    name = word_of(body.get("name")) or item.kind
+    name = word_of(body.get("name")) or ("" if call.named else item.kind)
+    wire, item.start = item.start or wire, None
     seq, at = scribe.stamp.next()
     scribe.out.append(
-        ToolStarted(seq=seq, at=at, item=item.number, call_id=item.call_id, name=name, kind=call.kind, wire=wire)
+        ToolStarted(
+            seq=seq, at=at, item=item.number, call_id=item.call_id, name=name, kind=call.tool or item.kind, wire=wire
+        )
     )
-    if call.input is not None:
-        item.opening = input_text(body.get(call.input))
+    item.opening = _opening(item, body) or item.opening
     if item.held:
-        scribe.delta(item.number, 0, "tool_input", "".join(item.held))
+        for content, texts in groupby(item.held, key=itemgetter(0)):
+            scribe.delta(item.number, content, "tool_input", "".join(text for _, text in texts))
         item.held.clear()
+
+
+def _opening(item: Item, body: Frame) -> str:
+    """The input that the call begins with."""
+    member = CALLS[item.kind].input or CALLS[item.kind].asks
+    return input_text(body.get(member)) if member is not None else ""
 
 
 def finish_call(scribe: Scribe, item: Item, body: Frame | None, wire: Wire, *, whole: bool = True) -> None:
@@ -45,11 +66,11 @@ def finish_call(scribe: Scribe, item: Item, body: Frame | None, wire: Wire, *, w
     call = CALLS[item.kind]
     if not item.announced:
         announce(scribe, item, body or {}, {"item": body} if body is not None else None)
-    slot = item.slots.get(("tool_input", 0))
+    slot = item.slots.get(("tool_input", 0)) if call.input is not None else None
     streamed = "".join(slot.pieces) if slot is not None else ""
-    given = input_text(body.get(call.input)) if body is not None and call.input is not None else ""
-    text = given or item.input or streamed or item.opening
-    has_input = call.input is not None and (text != "" or call.kind in {"function", "custom"})
+    given = _opening(item, body) if body is not None else ""
+    text = given or item.input or without_quirk(streamed) or item.opening
+    has_input = text != "" or call.tool in {"function", "custom"}
     call_id = word_of(body.get("call_id")) if body is not None else ""
     if call_id and call_id != item.call_id and wire is not None:
         why = defect("call_id_changed", "$.item.call_id", item.call_id, call_id)
@@ -63,15 +84,15 @@ def finish_call(scribe: Scribe, item: Item, body: Frame | None, wire: Wire, *, w
             call_id=item.call_id,
             status=_status(item, body, text, whole=whole),
             input=text if has_input else None,
-            output=_output(body, call.output),
+            output=_output(body, call.outputs),
             wire=wire,
         )
     )
     if streamed and text != streamed and not same_json(streamed, text):
         detail = {"track": "tool_input", "streamed": len(streamed), "chars": len(text)}
         scribe.mismatch(item.number, 0, detail)
-    if slot is not None:
-        slot.pieces.clear()
+    for one in item.slots.values():
+        one.pieces.clear()
 
 
 def input_text(value: object) -> str:

@@ -39,6 +39,7 @@ class Item:
         "number",
         "opening",
         "slots",
+        "start",
     )
 
     def __init__(self, number: int, index: int | None, kind: str, item_id: str) -> None:
@@ -52,7 +53,8 @@ class Item:
         self.finished: dict[str, Any] | None = None
         self.opening = ""
         self.input = ""
-        self.held: list[str] = []
+        self.held: list[tuple[int, str]] = []  # of a call that nobody was told of: content and text
+        self.start: dict[str, Any] | None = None  # of a call that has no name yet
         self.contents: set[int] = set()
         self.slots: dict[tuple[Track, int], Slot] = {}
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from pipeline.events import Wire
 from pipeline.normalize.defects import defect, index_of, word_of
-from pipeline.normalize.responses.calls import announce, finish_call
+from pipeline.normalize.responses.calls import finish_call, start_call
 from pipeline.normalize.responses.items import Item
 from pipeline.normalize.responses.scribe import Scribe
 from pipeline.normalize.responses.tables import PROGRESS
@@ -107,7 +107,7 @@ def on_item_done(scribe: Scribe, kind: str, frame: Frame) -> None:
 def tell_start(scribe: Scribe, item: Item, body: Frame, wire: Wire) -> None:
     """Tell that an item started: a call by its name, anything else by a status."""
     if item.is_call:
-        announce(scribe, item, body, wire)
+        start_call(scribe, item, body, wire)
         return
     item.announced = True
     scribe.status("item_started", item.number, wire=wire)

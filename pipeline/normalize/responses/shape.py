@@ -4,12 +4,14 @@ whether a defect matters is the validator's to say.
 
 from typing import Any
 
+from pipeline.kinds import kind_of, unmet
 from pipeline.normalize.defects import Defect, defect, index_of, word_of
 from pipeline.normalize.responses.tables import REQUIRED
 
 _FORMS = {
     "object": "an object",
     "id": "a non-empty string",
+    "id?": "a non-empty string",
     "item_id": "a non-empty string",
     "string": "a string",
     "index": "an unsigned 32-bit integer",
@@ -27,6 +29,8 @@ def shape_defects(kind: str, frame: dict[str, Any]) -> list[Defect]:
         value = holder.get(member)
         if form == "item_id" and value is None:
             value = holder.get("item_id")
+        if form == "id?" and member not in holder:
+            continue
         if not _has_form(value, form):
             found.append(_missing(path, form, value, present=member in holder))
     if kind == "response.output_item.done" and isinstance(item := frame.get("item"), dict):
@@ -60,26 +64,7 @@ def _missing(path: str, form: str, value: object, *, present: bool) -> Defect:
 
 def _item_defects(item: dict[str, Any]) -> list[Defect]:
     """Say what keeps a finished item from being one of its kind."""
-    kind = item.get("type")
-    if kind == "message":
-        return _part_defects(item.get("content"), "content")
-    if kind == "reasoning":
-        summary, content = item.get("summary"), item.get("content")
-        return [
-            *(_part_defects(summary, "summary") if summary is not None else ()),
-            *(_part_defects(content, "content") if content is not None else ()),
-        ]
-    member = {"function_call": "arguments", "custom_tool_call": "input"}.get(word_of(kind))
-    if member is not None and not isinstance(item.get(member), str):
-        return [defect("item_invalid", f"$.item.{member}", "a string", item.get(member))]
-    return []
-
-
-def _part_defects(parts: object, member: str) -> list[Defect]:
-    if not isinstance(parts, list):
-        return [defect("item_invalid", f"$.item.{member}", "a list of parts", parts)]
     return [
-        defect("item_invalid", f"$.item.{member}[{index}]", "an object with a type", part)
-        for index, part in enumerate(parts)
-        if not (isinstance(part, dict) and isinstance(part.get("type"), str))
+        defect("item_invalid", f"$.item{path}", expected, found)
+        for path, expected, found in unmet(item, kind_of(word_of(item.get("type"))))
     ]

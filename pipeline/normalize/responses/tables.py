@@ -6,6 +6,7 @@ From OpenAI's reference of streaming events and from what recorded servers send 
 from typing import Final, NamedTuple
 
 from pipeline.events import Track
+from pipeline.kinds import KINDS, Kind
 
 
 class Text(NamedTuple):
@@ -17,32 +18,10 @@ class Text(NamedTuple):
     kind: str
 
 
-class Call(NamedTuple):
-    """A kind of item that calls something: its name in events, the members with its input and its output."""
-
-    kind: str
-    input: str | None = None
-    output: tuple[str, ...] = ()
-
-
 MESSAGE: Final = "message"
 REASONING: Final = "reasoning"
 
-CALLS: Final[dict[str, Call]] = {
-    "function_call": Call("function", "arguments"),
-    "custom_tool_call": Call("custom", "input"),
-    "mcp_call": Call("mcp", "arguments", ("error", "output")),
-    "mcp_tool_call": Call("mcp", "arguments", ("error", "output")),  # the older name of mcp_call
-    "web_search_call": Call("web_search", "action"),
-    "file_search_call": Call("file_search", "queries", ("results",)),
-    "code_interpreter_call": Call("code_interpreter", "code", ("outputs",)),
-    "image_generation_call": Call("image_generation", None, ("result",)),
-    "computer_call": Call("computer", "action"),
-    "local_shell_call": Call("local_shell", "action"),
-    "shell_call": Call("shell", "action"),
-    "apply_patch_call": Call("apply_patch", "operation"),
-    "tool_search_call": Call("tool_search", "arguments"),
-}
+CALLS: Final[dict[str, Kind]] = {name: row for name, row in KINDS.items() if row.tool is not None}
 
 DELTAS: Final[dict[str, Text]] = {
     "response.output_text.delta": Text("text", "content_index", "delta", MESSAGE),
@@ -56,17 +35,13 @@ DONES: Final[dict[str, Text]] = {
     "response.reasoning_text.done": Text("reasoning", "content_index", "text", REASONING),
     "response.reasoning_summary_text.done": Text("summary", "summary_index", "text", REASONING),
 }
-INPUT_DELTAS: Final[dict[str, str]] = {
-    "response.function_call_arguments.delta": "function_call",
-    "response.custom_tool_call_input.delta": "custom_tool_call",
-    "response.mcp_call_arguments.delta": "mcp_call",
-    "response.code_interpreter_call_code.delta": "code_interpreter_call",
+_STREAMED: Final = [row for row in KINDS.values() if row.stem is not None and row.standard]
+INPUT_DELTAS: Final[dict[str, Kind]] = {f"response.{row.stem}.delta": row for row in _STREAMED}
+INPUT_DONES: Final[dict[str, tuple[Kind, str]]] = {
+    f"response.{row.stem}.done": (row, row.final or row.input or "") for row in _STREAMED
 }
-INPUT_DONES: Final[dict[str, tuple[str, str]]] = {
-    "response.function_call_arguments.done": ("function_call", "arguments"),
-    "response.custom_tool_call_input.done": ("custom_tool_call", "input"),
-    "response.mcp_call_arguments.done": ("mcp_call", "arguments"),
-    "response.code_interpreter_call_code.done": ("code_interpreter_call", "code"),
+INPUT_STARTS: Final[dict[str, Kind]] = {
+    f"response.{row.stem}.added": row for row in _STREAMED if row.position is not None
 }
 PARTS_ADDED: Final[dict[str, str]] = {
     "response.content_part.added": "content_index",
@@ -86,9 +61,7 @@ PART_TRACKS: Final[dict[str, tuple[Track, str]]] = {
     "summary_text": ("summary", "text"),
 }
 KIND_TRACKS: Final[dict[str, frozenset[str]]] = {  # any other kind is opaque and may stream what it likes
-    MESSAGE: frozenset({"text", "refusal"}),
-    REASONING: frozenset({"reasoning", "summary"}),
-    **{name: frozenset({"tool_input"}) for name in CALLS},
+    name: row.tracks for name, row in KINDS.items()
 }
 
 TERMINALS: Final[dict[str, str]] = {
@@ -100,26 +73,26 @@ TERMINALS: Final[dict[str, str]] = {
 }
 KEEPALIVES: Final = frozenset({"keepalive", "response.keep_alive", "response.keepalive", "ping"})
 
-_PROGRESS: Final[dict[str, tuple[str, ...]]] = {
-    "web_search_call": ("in_progress", "searching", "completed"),
-    "file_search_call": ("in_progress", "searching", "completed"),
-    "code_interpreter_call": ("in_progress", "interpreting", "completed"),
-    "image_generation_call": ("in_progress", "generating", "completed"),
-    "mcp_call": ("in_progress", "completed", "failed"),
-    "mcp_tool_call": ("in_progress", "completed", "failed"),
-    "mcp_list_tools": ("in_progress", "completed", "failed"),
-}
 PROGRESS: Final[dict[str, str]] = {
-    f"response.{kind}.{word}": word for kind, words in _PROGRESS.items() for word in words
+    f"response.{name}.{word}": word for name, row in KINDS.items() for word in row.progress
 }
 
 _CREATED = (("response", "object"), ("response.id", "id"), ("response.status", "=in_progress"))
+_BACKGROUND = (("response", "object"), ("response.id", "id"), ("response.status", "=in_progress|queued"))
 _ITEM = (("output_index", "index"), ("item", "object"), ("item.type", "id"), ("item.id", "item_id"))
 _SLOT = (("output_index", "index"), ("item_id", "id"))
 
-# What each event must have. `index` is an unsigned 32-bit integer, `id` a non-empty string, `=x|y` one of the words.
+
+def _place(row: Kind) -> tuple[tuple[str, str], ...]:
+    """How an event of a call's input says where it belongs. Where inputs are numbered, the item's id may be left out."""
+    return _SLOT if row.position is None else (("output_index", "index"), ("item_id", "id?"), (row.position, "index"))
+
+
+# What each event must have. `index` is an unsigned 32-bit integer, `id` a non-empty string (`?`: or none),
+# `=x|y` one of the words.
 REQUIRED: Final[dict[str, tuple[tuple[str, str], ...]]] = {
-    "response.created": _CREATED,
+    "response.created": _BACKGROUND,  # a response in the background waits first
+    "response.queued": _BACKGROUND,
     "response.in_progress": _CREATED,
     **{
         f"response.{word}": (("response", "object"), ("response.id", "id"), ("response.status", f"={status}"))
@@ -133,8 +106,9 @@ REQUIRED: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "response.output_item.added": _ITEM,
     "response.output_item.done": _ITEM,
     **{name: (*_SLOT, (text.position, "index"), (text.text, "string")) for name, text in (DELTAS | DONES).items()},
-    **dict.fromkeys(INPUT_DELTAS, (*_SLOT, ("delta", "string"))),
-    **{name: (*_SLOT, (member, "string")) for name, (_, member) in INPUT_DONES.items()},
+    **{name: (*_place(row), ("delta", "string")) for name, row in INPUT_DELTAS.items()},
+    **{name: (*_place(row), (member, "string")) for name, (row, member) in INPUT_DONES.items()},
+    **{name: (*_place(row), (row.final or "", "string")) for name, row in INPUT_STARTS.items()},
     **{name: (*_SLOT, (index, "index"), ("part", "object")) for name, index in (PARTS_ADDED | PARTS_DONE).items()},
     **dict.fromkeys(PROGRESS, _SLOT),
 }

@@ -3,14 +3,18 @@
 from typing import Any
 
 from pipeline.events import TextDelta, Track, Wire
+from pipeline.kinds import KINDS, Kind
+from pipeline.kinds.slot import INPUT
 from pipeline.normalize.defects import defect, index_of, word_of
-from pipeline.normalize.responses.calls import announce, take_input
+from pipeline.normalize.responses.calls import announce
 from pipeline.normalize.responses.items import Item
 from pipeline.normalize.responses.scribe import Scribe
 from pipeline.normalize.responses.tables import (
     DELTAS,
     DONES,
     INPUT_DELTAS,
+    INPUT_DONES,
+    INPUT_STARTS,
     MESSAGE,
     PART_TRACKS,
     PARTS_ADDED,
@@ -104,39 +108,75 @@ def on_input_delta(scribe: Scribe, kind: str, frame: Frame) -> None:
     if not isinstance(text, str):
         on_unknown(scribe, kind, frame)
         return
-    item = _item_of(scribe, frame, "tool_input", INPUT_DELTAS[kind])
-    if not _may_stream(scribe, kind, item, "tool_input", text):
+    row = INPUT_DELTAS[kind]
+    item = _item_of(scribe, frame, INPUT, row.name)
+    if not _may_stream(scribe, kind, item, INPUT, text, row=row):
         return
-    slot = scribe.slot(item, "tool_input", 0)
+    content = _number_of(frame, row)
+    slot = scribe.slot(item, INPUT, content)
     scribe.keep(slot, text)
     if item.announced:
         _strip(frame, "", "delta")
-        scribe.delta(item.number, 0, "tool_input", text, frame)
+        scribe.delta(item.number, content, INPUT, text, frame)
         return
-    if not item.held:
-        why = defect("item_unknown", "$.item_id", "an item that was added", frame.get("item_id"))
-        scribe.status("held", item.number, detail={"event": kind}, wire={"defects": [why]})
-    item.held.append(text)
-    if slot.chars > scribe.limits.held_input_chars:
+    if not item.held and item.start is None:
+        _tell_held(scribe, kind, item, frame)
+    item.held.append((content, text))
+    if slot.chars + len(item.held) > scribe.limits.held_input_chars:
         scribe.exceeded = "held_input_chars"
 
 
 def on_input_done(scribe: Scribe, kind: str, frame: Frame) -> None:
     """Remember a call's whole input; the call itself ends with its item."""
-    call, member = take_input(kind)
-    item = _item_of(scribe, frame, "tool_input", call)
+    row, member = INPUT_DONES[kind]
+    item = _item_of(scribe, frame, INPUT, row.name)
     text = word_of(frame.get(member))
-    if not _may_stream(scribe, kind, item, "tool_input", text):
+    if not _may_stream(scribe, kind, item, INPUT, text, row=row):
         return
-    item.input = text or item.input
+    if row.input is not None:
+        item.input = text or item.input
     if not item.announced:
-        if not frame.get("name"):
-            why = defect("item_unknown", "$.item_id", "an item that was added", frame.get("item_id"))
-            scribe.status("held", item.number, detail={"event": kind}, wire={"defects": [why]})
+        if row.named and not frame.get("name"):
+            if item.start is None:
+                _tell_held(scribe, kind, item, frame)
             return
-        announce(scribe, item, {"name": frame["name"], "call_id": frame.get("call_id")}, None)
+        announce(scribe, item, {"name": frame.get("name"), "call_id": frame.get("call_id")}, None)
     _strip(frame, "", "")
-    scribe.status("input_finished", item.number, wire=frame)
+    if row.input is not None:
+        scribe.status("input_finished", item.number, wire=frame)
+        return
+    content = _number_of(frame, row)
+    slot = scribe.slot(item, INPUT, content)
+    if slot.final is not None:
+        repeated(scribe, kind)
+        return
+    streamed = "".join(slot.pieces)
+    why = [defect("input_mismatch", "$", "the input that was streamed", text)] if streamed not in {"", text} else []
+    if why:
+        frame["defects"] = [*frame.get("defects", ()), *why]
+    slot.final = hash(text)
+    frame.pop(member, None)
+    scribe.final(item.number, content, INPUT, text, frame)
+
+
+def on_input_start(scribe: Scribe, kind: str, frame: Frame) -> None:
+    """Tell of one of several inputs."""
+    item = _item_of(scribe, frame, INPUT, INPUT_STARTS[kind].name)
+    if not item.announced or not _may_stream(scribe, kind, item, INPUT, ""):
+        on_unknown(scribe, kind, frame)
+        return
+    _strip(frame, "", "")
+    scribe.status("input_started", item.number, wire=frame)
+
+
+def _number_of(frame: Frame, row: Kind) -> int:
+    """Which of a call's inputs an event is about."""
+    return (index_of(frame.get(row.position)) or 0) if row.position is not None else 0
+
+
+def _tell_held(scribe: Scribe, kind: str, item: Item, frame: Frame) -> None:
+    why = defect("item_unknown", "$.item_id", "an item that was added", frame.get("item_id"))
+    scribe.status("held", item.number, detail={"event": kind}, wire={"defects": [why]})
 
 
 def on_part_added(scribe: Scribe, kind: str, frame: Frame) -> None:
@@ -273,14 +313,20 @@ def _item_of(scribe: Scribe, frame: Frame, track: str, kind: str) -> Item:
     return item
 
 
-def _may_stream(scribe: Scribe, kind: str, item: Item, track: Track, text: str) -> bool:
+def _may_stream(scribe: Scribe, kind: str, item: Item, track: Track, text: str, *, row: Kind | None = None) -> bool:
     if item.done:
         scribe.ignored(kind, item, defect("item_done", "$", "an item that is not done", kind), text)
         return False
-    if not item.accepts(track):
+    if not item.accepts(track) or (row is not None and not _streams(item, row)):
         scribe.ignored(kind, item, defect("kind_mismatch", "$.type", f"an event of {item.kind}", kind), text)
         return False
     return True
+
+
+def _streams(item: Item, row: Kind) -> bool:
+    """Whether an item's input streams by events of this kind: its own, or any where nobody knows the item's kind."""
+    own = KINDS.get(item.kind)
+    return own is None or own.stem == row.stem
 
 
 def _content_of(frame: Frame, about: Text, item: Item) -> int:

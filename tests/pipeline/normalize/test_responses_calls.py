@@ -137,7 +137,7 @@ def test_the_name_may_come_with_the_inputs_done_or_with_the_items() -> None:
 
 def test_a_call_that_nobody_named_still_ends() -> None:
     assert read(arguments("{}", item_id=""), completed())[1:] == [
-        "t+ 0 call_0 function_call function",
+        "t+ 0 call_0  function",
         "d 0.0 tool_input '{}'",
         "t- 0 call_0 completed '{}'",
         "done completed",

@@ -1,0 +1,93 @@
+"""Messages and reasoning: items made of texts."""
+
+from collections import deque
+
+from pipeline.kinds.slot import OTHER_PART, Json, Part, Slot
+
+_TEXT_MEMBERS = {
+    "output_text": "text",
+    "text": "text",
+    "refusal": "refusal",
+    "summary_text": "text",
+    "reasoning_text": "text",
+}
+
+
+def content_of(part: Part) -> Json:
+    """A message's or reasoning's part as an item lists it, made of what was streamed."""
+    text = part.text
+    if part.track == "refusal":
+        made: Json = {"type": "refusal", "refusal": text}
+    elif part.track == "summary":
+        made = {"type": "summary_text", "text": text}
+    elif part.track == "reasoning":
+        made = {"type": "reasoning_text", "text": text}
+    else:
+        made = {"type": "output_text", "text": text, "annotations": list(part.annotations), "logprobs": []}
+    if part.raw is None or part.track.startswith(OTHER_PART):
+        return part.raw or made
+    member = "refusal" if part.track == "refusal" else "text"
+    given = part.raw.get(member)
+    if given and not text:  # nothing of it was ever streamed
+        return made
+    return part.raw if given or not text else {**part.raw, member: text}
+
+
+def word(value: object) -> str:
+    """A string as it is; anything else is the empty one."""
+    return value if isinstance(value, str) else ""
+
+
+def message_added(_slot: Slot, item: Json) -> Json:
+    """A message begins empty: what its start already holds is streamed like the rest."""
+    return {**(item or {"type": "message", "status": "in_progress", "role": "assistant"}), "content": []}
+
+
+def message_done(slot: Slot, item: Json) -> Json:
+    """The finished message, with streamed text put back where it is empty, missing or unreadable."""
+    return {**item, "content": _mended(item.get("content"), slot.texts("text", "refusal"))}
+
+
+def message_end(slot: Slot, status: str) -> Json:
+    """A message of its texts, empty ones left out."""
+    content = [content_of(part) for part in slot.texts("text", "refusal") if part.text]
+    return {**slot.public, "status": status, "content": content}
+
+
+def reasoning_added(_slot: Slot, item: Json) -> Json:
+    """Reasoning begins as it came; a summary is always there."""
+    return {"type": "reasoning", "summary": [], **item}
+
+
+def reasoning_done(slot: Slot, item: Json) -> Json:
+    """The finished reasoning, with what was streamed where it has nothing."""
+    merged = {"summary": [], **item}
+    for member, track in (("summary", "summary"), ("content", "reasoning")):
+        listed = _mended(merged.get(member), slot.texts(track))
+        if listed or member in merged:
+            merged[member] = listed if isinstance(merged.get(member), list) or listed else merged[member]
+    return merged
+
+
+def reasoning_end(slot: Slot, status: str) -> Json:
+    """Reasoning of its texts."""
+    item = reasoning_done(slot, slot.public)
+    return {**item, "status": status} if "status" in item else item
+
+
+def _mended(given: object, parts: list[Part]) -> list[Json]:
+    """The parts that a finished item lists, with what was streamed in place of those that say nothing."""
+    streamed = deque(parts)
+    listed: list[Json] = []
+    for shown in given if isinstance(given, list) else []:
+        if not isinstance(shown, dict) or not (kind := word(shown.get("type"))):
+            if streamed:
+                listed.append(content_of(streamed.popleft()))
+            continue
+        member = _TEXT_MEMBERS.get(kind)
+        part = streamed.popleft() if member is not None and streamed else None
+        if member is not None and not word(shown.get(member)):
+            shown = {**shown, member: part.text if part is not None else ""}  # noqa: PLW2901
+        listed.append(shown)
+    missing = len(parts) - len(listed)
+    return listed + [content_of(part) for part in list(streamed)[-missing:] if missing > 0 and part.text]
