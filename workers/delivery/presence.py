@@ -11,6 +11,7 @@ from collections.abc import Iterable
 import msgspec
 
 from ledger.errors import LedgerError
+from ledger.records import SHADOW
 from ledger.turns import inflight_turns, read_turn
 from pipeline.events import Target
 from workers.delivery.channels.contract import Typing
@@ -59,7 +60,10 @@ class Presence:
         for turn in await context.scripts.run(inflight_turns(context.keys, partition)):
             if turn not in self._chats:
                 record = await context.scripts.run(read_turn(context.keys, turn))
-                targets = msgspec.json.decode(record.targets or "[]", type=list[Target]) if record is not None else []
+                is_ours = (
+                    record is not None and record.mode != SHADOW
+                )  # of a shadowed turn another path sends everything
+                targets = msgspec.json.decode(record.targets or "[]", type=list[Target]) if record and is_ours else []
                 self._chats[turn] = tuple(
                     (target.name, target.recipient or "") for target in targets if self._shows(target.name)
                 )

@@ -71,6 +71,14 @@ async def test_a_turn_that_ended_shows_nothing(chat: Site, server: Any) -> None:
     assert server.typed == []
 
 
+async def test_a_turn_that_another_path_delivers_shows_nothing(chat: Site, server: Any) -> None:
+    await running(chat, None)
+    await chat.desk.client.hset(chat.desk.keys.turn(chat.desk.turn), "mode", "shadow")
+    async with Made(chat) as presence:
+        await presence.show([1])
+    assert server.typed == []
+
+
 async def test_nothing_that_goes_wrong_matters(chat: Site, server: Any) -> None:
     await running(chat, None, "/none", "404")
     server.play(Canned(status=429, headers={"Retry-After": "900"}), kind="typing")
