@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from pipeline.translate import parse_routes
 from workers.config.channels import MEDIA, base_url_of, is_recipient, key_window_of
 from workers.config.schema import Config, TargetConfig, UpstreamConfig
 
@@ -74,6 +75,10 @@ def _names(config: Config) -> Iterator[str]:
             yield f"upstreams.{name}.base_url: an http or https URL is expected"
         elif upstream.runtime == "acp":
             yield f"upstreams.{name}.runtime: acp belongs to the wire acp"
+        try:
+            parse_routes(upstream.gateway_tools)
+        except ValueError as wrong:
+            yield f"upstreams.{name}.gateway_tools: {wrong}"
         if upstream.resumable and upstream.wire != "responses":
             yield f"upstreams.{name}.resumable: the wire {upstream.wire} keeps no responses that could be read again"
     for name, target in config.targets.items():

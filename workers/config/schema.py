@@ -197,7 +197,9 @@ class UpstreamConfig(Section, frozen=True, kw_only=True):
     external: bool = False
     """Its turns are carried by a program outside, which publishes their events itself; no ingest process takes them."""
     gateway_tools: list[str] = []
-    """Names of functions that the gateway, not the client, answers."""
+    """Functions that stand for a tool, each ``NAME`` or ``NAME=SHAPE``: ``custom`` for one with free text as its input; ``mcp``
+    (``mcp:LABEL``), ``web_search``, ``web_fetch``, ``file_search`` or ``code_interpreter`` for one that the gateway answers, not the
+    client. A bare name that is no shape is answered by the gateway and shown as ``mcp``."""
     command: list[str] = []
     """The program of an agent and its arguments (``wire = "acp"``), run by the ingest process for each turn."""
     cwd: str = ""

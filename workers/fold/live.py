@@ -7,7 +7,7 @@ import msgspec
 from ledger.log import FOLD, TurnCommit
 from ledger.records import BlockRecord, LogEntry, TurnRecord, TurnState
 from pipeline.codec import decode_batch, encode_batch
-from pipeline.events import FOLD_VERSION, TERMINALS, Event, ToolFinished, ToolStarted, TurnStarted
+from pipeline.events import FOLD_VERSION, TERMINALS, Event, TurnStarted
 from pipeline.output import Block, Output
 from pipeline.turn import Turn
 from workers.fold import digest, failing
@@ -48,8 +48,6 @@ class Live:
     fold_seq: int = 0
     """The next sequence number of the events that the fold itself adds."""
     submitted_at: int = 0
-    routing: dict[str, str] = field(default_factory=dict)
-    open_tools: set[str] = field(default_factory=set)
     idle_due_ms: int | None = None
     child: Child | None = None
     """The turn as the child that it is, if it is one."""
@@ -103,7 +101,7 @@ class Live:
         made: list[tuple[Event, Output]] = []
         for event in decode_batch(entry.events, turn=entry.turn, producer=entry.producer):
             self._note(event)
-            made.append((event, machine.push(event)))
+            made.append((event, machine.push(event, entry.producer)))
             if machine.ended:
                 self._end(machine, entry, by_itself=isinstance(event, TERMINALS))
                 self._last_event = event
@@ -145,7 +143,7 @@ class Live:
             error=self.error,
             upstream_id=(machine.upstream_id or "") if machine is not None else "",
             quarantined=self.quarantined,
-            tool_waits=bool(self.open_tools),
+            tool_waits=self.machine is not None and self.machine.waits_for_tools,
             parent=self.child.parent if self.child is not None else "",
             notes_next=effects.notes_next,
             notes=len(effects.notes),
@@ -191,15 +189,9 @@ class Live:
             effects.size += NOTE_BYTES * len(notes)
 
     def _note(self, event: Event) -> None:
-        """Remember which calls foldline has to see answered: those of tools that the turn routes to the gateway."""
-        if isinstance(event, TurnStarted):
-            self.routing = event.tools
-            if self.child is None and can_hear(event.parent or "", self.turn):
-                self.child = Child(self.turn, event.parent or "", event.parent_call or "")
-        elif isinstance(event, ToolStarted) and self.routing.get(event.name) == "gateway":
-            self.open_tools.add(event.call_id)
-        elif isinstance(event, ToolFinished) and event.output is not None:
-            self.open_tools.discard(event.call_id)
+        """A turn whose record does not say so yet is told by its first event that it is a child."""
+        if isinstance(event, TurnStarted) and self.child is None and can_hear(event.parent or "", self.turn):
+            self.child = Child(self.turn, event.parent or "", event.parent_call or "")
 
 
 def _record_of(block: Block) -> BlockRecord:

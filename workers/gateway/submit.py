@@ -25,6 +25,7 @@ from ledger.turns import IdempotencyStatus, NewTurn, SubmitStatus, TurnLimits
 from pipeline import codec
 from pipeline.events import FOLD_VERSION, RuntimeName, Target, TurnStarted
 from pipeline.limits import Limits
+from pipeline.translate import parse_routes
 from workers.config import Config, UpstreamConfig
 from workers.config.channels import split_recipient
 from workers.gateway import publishing
@@ -275,7 +276,7 @@ class Submitter:
             model=model if isinstance(model, str) else None,
             settings=dict(wanted.settings),
             targets=targets,
-            tools=dict.fromkeys(known.gateway_tools, "gateway"),
+            tools=parse_routes(known.gateway_tools),
             limits=Limits().frozen(),
             response=response,
         )
