@@ -26,6 +26,8 @@ class Setting:
     choices: tuple[str, ...] = ()
     low: int = 0
     high: int = UNBOUNDED
+    infinite: int | None = None
+    """What infinity means, where that is not the highest number."""
 
     @property
     def expected(self) -> str:
@@ -41,7 +43,7 @@ class Setting:
         if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
             raise ValueError(value)
         if math.isinf(value):
-            return self.high if value > 0 else self.low
+            return self.low if value < 0 else self.high if self.infinite is None else self.infinite
         return min(max(round(value), self.low), self.high)
 
 
@@ -59,7 +61,10 @@ SETTINGS: dict[str, Setting] = {
             name="max_chars", default=1200, low=1, why="`opener + text + closer` of a block; about a phone's screen"
         ),
         Setting(
-            name="idle_ms", default=1000, high=5000, why="a silence after which what is held goes out, if it is enough"
+            name="idle_ms",
+            default=1000,
+            high=600_000,
+            why="a silence after which what is held goes out, if it is enough",
         ),
         Setting(
             name="break",
@@ -87,6 +92,7 @@ SETTINGS: dict[str, Setting] = {
             name="max_output_chars",
             default=0,
             high=500_000,
+            infinite=0,
             why="text of a turn that is shown, the rest is kept as suppressed blocks; 0: all",
         ),
         Setting(name="on_failure", default="note", choices=POLICIES, why="text that is held when the turn fails"),
@@ -98,11 +104,11 @@ NEWLINE_MIN_CHARS = 1
 
 
 class SettingError(ValueError):
-    """A setting that cannot be used; says where, which, what was found and what is expected."""
+    """A setting that cannot be used; says where it stands, which, what was found and what is expected."""
 
     def __init__(self, where: str, key: str, text: str) -> None:
         self.key = key
-        super().__init__(f"{where}: {key}{text}")
+        super().__init__(f"{where}.{key}{text}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """How one channel writes what Markdown says. A dialect is data and small pure functions; walking and packing are everybody's."""
 
+import re
 from typing import ClassVar
 
 Marks = tuple[str, str]
@@ -57,6 +58,15 @@ class Dialect:
     def heading(self, level: int) -> str:
         """Return what a heading begins with, for the levels that have a form of their own."""
         return "#" * level + " "
+
+
+ZERO_WIDTH = "\u200b"
+_TICKS = re.compile("`{3,}")
+
+
+def without_fences(code: str) -> str:
+    """Take runs of backticks apart that would end a fence around them."""
+    return _TICKS.sub(lambda run: ZERO_WIDTH.join(run[0]), code) if "```" in code else code
 
 
 def shown_info(info: str) -> str:

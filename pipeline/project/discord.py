@@ -9,12 +9,11 @@ import re
 import regex
 
 from pipeline.output import Block
-from pipeline.project.dialect import Dialect, Marks
+from pipeline.project.dialect import ZERO_WIDTH, Dialect, Marks, without_fences
 from pipeline.project.messages import messages
 from pipeline.project.parts import Channel, Part, Profile
 
 CONTENT_TYPE = "text/markdown; variant=discord; charset=utf-8"
-ZERO_WIDTH = "\u200b"
 
 _SPECIAL = re.compile(r"[\\*_~`|<@\[]")
 _SIGN = re.compile(
@@ -47,7 +46,7 @@ class Discord(Dialect):
 
     def code_text(self, text: str) -> str:
         """A fence within code would end it."""
-        return text.replace("```", f"``{ZERO_WIDTH}`")
+        return without_fences(text)
 
     def code_span(self, text: str) -> tuple[str, str, str]:
         """Two backticks around code that holds one; a space keeps an outer one apart."""

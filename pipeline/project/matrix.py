@@ -12,7 +12,7 @@ from markdown_it.token import Token
 
 from pipeline.output import Block
 from pipeline.project import markup, tables
-from pipeline.project.dialect import Dialect, Marks
+from pipeline.project.dialect import ZERO_WIDTH, Dialect, Marks
 from pipeline.project.messages import messages
 from pipeline.project.parts import Channel, Part, Profile
 from pipeline.project.pieces import Break, Close, Gap, Mark, Op, Open, Span, Text
@@ -20,7 +20,6 @@ from pipeline.project.walking import Walker
 
 CONTENT_TYPE = "application/json"
 FORMAT = "org.matrix.custom.html"
-ZERO_WIDTH = "\u200b"
 _ENCODER = msgspec.json.Encoder(order="sorted")
 _TAGS = {"strong": "strong", "em": "em", "strike": "del"}
 _EVERYONE = re.compile("@(?=room|everyone|here|channel)")

@@ -47,6 +47,17 @@ class _Place:
     fill: float
 
 
+@dataclass(slots=True)
+class _Words:
+    """The last text of a message with white space in it, and the state before it."""
+
+    op: int
+    pieces: int
+    base: int
+    active: list[tuple[Span, str]]
+    used: int
+
+
 class Packer:
     """Packs the operations of one block. `whole` moves a cut before the entity or escape that it would take apart."""
 
@@ -77,7 +88,7 @@ class Packer:
         while at < end:
             op = ops[at]
             if isinstance(op, _TEXTS):
-                at = self._text(at, op)
+                at = self._text(ops, at, op)
                 continue
             if isinstance(op, Break):
                 self._break(op)
@@ -108,6 +119,7 @@ class Packer:
         self._waiting = waiting
         self._filled = False
         self._places: dict[Gap, _Place] = {}
+        self._words: _Words | None = None
 
     def _finish(self) -> None:
         pieces = self._pieces
@@ -149,11 +161,11 @@ class Packer:
 
     # -- text
 
-    def _text(self, at: int, op: Text | Code) -> int:
+    def _text(self, ops: Sequence[Op], at: int, op: Text | Code) -> int:
         """Add a text, or what is left of it; the index of the operation to go on with."""
         text, offset = op.text, self._offset
         if len(text) - offset > self._limit:
-            return self._overflow(at, op)
+            return self._overflow(ops, at, op)
         if offset:
             text = text[offset:]
         elif not self._filled and isinstance(op, Text):
@@ -168,10 +180,13 @@ class Packer:
             self._used + self._closing + wait + size > self._limit
             or self._lines + self._closing_lines + lines + breaks > self._max_lines
         ):
-            return self._overflow(at, op)
+            return self._overflow(ops, at, op)
         self._offset = 0
         if self._waiting:
             self._put_waiting(at)
+        if " " in text and isinstance(op, Text):
+            opens = [(span, span.reopen) for span in self._active] if self._active else []
+            self._words = _Words(at, len(self._pieces), len(op.text) - len(text), opens, self._used)
         self._pieces.append(text)
         self._used += size
         self._lines += breaks
@@ -224,7 +239,7 @@ class Packer:
 
     # -- a full message
 
-    def _overflow(self, at: int, op: Text | Code) -> int:
+    def _overflow(self, ops: Sequence[Op], at: int, op: Text | Code) -> int:
         """End the message at its best place; the index of the operation to go on with."""
         now = None
         if self._filled:
@@ -246,6 +261,10 @@ class Packer:
             else (split_text(op.text, self._offset, self._fits(op, room) if rows >= 0 else 0))
         )
         if not soft:
+            if self._filled and op.text[0] in SPACES and self._used * 4 >= self._limit:
+                return self._end_at(self._place(at, Break("", Gap.LINE), list(self._waiting)))
+            if (words := self._between_words(ops)) is not None:
+                return words
             places = [place for place in (now, *self._places.values()) if place is not None]
             if places:
                 return self._end_at(max(places, key=lambda place: place.fill))
@@ -319,6 +338,26 @@ class Packer:
         self._offset = 0
         self._reopen(place.active, place.waiting)
         return place.op
+
+    def _between_words(self, ops: Sequence[Op]) -> int | None:
+        """End the message at the last white space of an earlier text, if that is past a quarter of the limit."""
+        words = self._words
+        if words is None:
+            return None
+        text = self._pieces[words.pieces]
+        blank = text.rfind(" ")
+        head = text[:blank].rstrip(SPACES)
+        if (words.used + self._size(head)) * 4 < self._limit or (not head and (not words.pieces or words.active)):
+            return None
+        whole = ops[words.op].text  # type: ignore[union-attr]  # it was a text
+        rest = words.base + (len(head) if self._keeps_blank and not words.active else blank + 1)
+        del self._pieces[words.pieces :]
+        self._pieces.append(head)
+        self._active = [span for span, _ in words.active]
+        self._finish()
+        self._offset = rest if rest < len(whole) else 0
+        self._reopen(words.active, [])
+        return words.op if self._offset else words.op + 1
 
     def _reopen(self, active: list[tuple[Span, str]], waiting: list[_Waiting]) -> None:
         lead = [entry for entry in waiting[:1] if isinstance(entry, Lead)]

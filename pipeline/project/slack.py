@@ -9,12 +9,11 @@ from typing import ClassVar
 
 from pipeline.output import Block
 from pipeline.project import markup
-from pipeline.project.dialect import Dialect, Marks
+from pipeline.project.dialect import ZERO_WIDTH, Dialect, Marks, without_fences
 from pipeline.project.messages import messages
 from pipeline.project.parts import Channel, Part, Profile
 
 CONTENT_TYPE = "text/x-slack-mrkdwn; charset=utf-8"
-ZERO_WIDTH = "\u200b"
 TICK = "\u2035"  # stands for a backtick that is none to Slack
 _MARKS: dict[str, Marks] = {"strong": ("*", "*"), "em": ("_", "_"), "strike": ("~", "~")}
 _EVERYONE = re.compile("@(?=everyone|here|channel)")
@@ -38,7 +37,7 @@ class Slack(Dialect):
 
     def code_text(self, text: str) -> str:
         """Escape it; a fence within code would end it."""
-        return markup.escaped(text).replace("```", f"``{ZERO_WIDTH}`")
+        return without_fences(markup.escaped(text))
 
     def code_span(self, text: str) -> tuple[str, str, str]:
         """Code within a line ends at its first backtick."""

@@ -9,12 +9,11 @@ from typing import ClassVar
 
 from pipeline.output import Block
 from pipeline.project import markup
-from pipeline.project.dialect import Dialect, Marks
+from pipeline.project.dialect import ZERO_WIDTH, Dialect, Marks
 from pipeline.project.messages import messages
 from pipeline.project.parts import Channel, Part, Profile
 
 CONTENT_TYPE = "text/html; charset=utf-8"
-ZERO_WIDTH = "\u200b"
 _TAGS = {"strong": "b", "em": "i", "strike": "s"}
 _EVERYONE = re.compile("@(?=everyone|here|channel|all)")
 

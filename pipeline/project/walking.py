@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from markdown_it.token import Token
 
 from pipeline.project import tables
-from pipeline.project.dialect import Dialect, Marks, shown_info
+from pipeline.project.dialect import ZERO_WIDTH, Dialect, Marks, shown_info
 from pipeline.project.pieces import Break, Close, Code, Drop, Gap, Lead, Op, Open, Span, Text
 
-ZERO_WIDTH = "\u200b"
 _LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 _TASK = {"[ ] ": "☐ ", "[x] ": "☑ ", "[X] ": "☑ "}
 _MARKS = {"strong_open": "strong", "em_open": "em", "s_open": "strike"}

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from workers.config import Config, ConfigError, check, load, load_with_sources
+from workers.config import Config, ConfigError, check, load, load_with_sources, streaming
 from workers.config.schema import DeliveryConfig, FoldConfig, RedisConfig, TargetConfig
 
 
@@ -142,3 +142,58 @@ def test_each_inequality_is_checked(config: Config, said: str) -> None:
 def test_an_agents_turns_are_of_the_runtime_acp(tmp_path: Path) -> None:
     file = write(tmp_path, "[upstreams.a]\nwire = 'acp'\ncommand = ['x']\ncwd = '/'\n")
     assert load(file, {}).upstreams["a"].runtime_name == "acp"
+
+
+STREAMING = """
+[streaming]
+min_chars = 100
+[streaming.runtime.acp]
+max_chars = 500
+[streaming.channel.discord]
+max_chars = 400
+[streaming.account.ops]
+break = "newline"
+"""
+
+
+def test_streaming_settings_are_merged_over_account_channel_runtime_and_all(tmp_path: Path) -> None:
+    file = write(tmp_path, STREAMING)
+    loaded = load_with_sources(file, {"FOLDLINE_STREAMING_IDLE_MS": "70"})
+    made = streaming.resolved(loaded.config.streaming, runtime="acp", channel="discord", account="ops")
+    values = {key: (made.values[key], made.sources[key]) for key in ("min_chars", "max_chars", "idle_ms", "break")}
+    assert values == {
+        "min_chars": (100, "streaming"),
+        "max_chars": (400, "streaming.channel.discord"),
+        "idle_ms": (70, "streaming"),
+        "break": ("newline", "streaming.account.ops"),
+    }
+    sources = {setting.key: setting.source for setting in loaded.settings}
+    assert sources["streaming.channel.discord.max_chars"] == str(file)
+    assert sources["streaming.idle_ms"] == "FOLDLINE_STREAMING_IDLE_MS"
+    assert streaming.resolved(loaded.config.streaming, runtime="main", channel="slack").values["max_chars"] == 1200
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[streaming]\nmin_chars = 'x'\n", "streaming.min_chars = 'x': a number from 1 to 1000000 is expected"),
+        ("[streaming.runtime.acp]\nspeed = 1\n", "streaming.runtime.acp.speed = 1: unknown key"),
+        ("[streaming.runtime.own]\nmin_chars = 1\n", "streaming.runtime.own: unknown runtime"),
+        ("[streaming.channel.smoke]\nmin_chars = 1\n", "streaming.channel.smoke: unknown channel"),
+        ("[streaming]\nchannel = 3\n", "streaming.channel = 3: a table is expected"),
+        ("[streaming.account]\nops = 3\n", "streaming.account.ops = 3: a table is expected"),
+        ("[targets.a]\nchannel = 'console'\nlimit = 10\n", "targets.a.limit: no limit is expected"),
+    ],
+)
+def test_a_wrong_streaming_setting_is_refused_with_key_value_and_file(tmp_path: Path, text: str, said: str) -> None:
+    file = write(tmp_path, text)
+    with pytest.raises(ConfigError) as refused:
+        load(file, {})
+    assert said in str(refused.value)
+    assert "targets" in said or str(file) in str(refused.value)
+
+
+@pytest.mark.parametrize("variable", ["FOLDLINE_STREAMING_SPEED", "FOLDLINE_STREAMING_MIN_CHARS"])
+def test_a_streaming_variable_is_checked_like_the_file(variable: str) -> None:
+    with pytest.raises(ConfigError, match=variable):
+        load(None, {variable: "many"})

@@ -108,3 +108,80 @@ def test_a_body_is_cut_into_chunks_of_the_size() -> None:
 
 def test_markers_are_printed_where_there_are_any() -> None:
     assert block_line(Block(ordinal=0, text="x", markers={"note": "cut"}))["markers"] == {"note": "cut"}
+
+
+def canonical(*texts: tuple[int, str]) -> bytes:
+    events: list[dict[str, object]] = [
+        {"type": "text_delta", "seq": number, "at": at, "item": 0, "content": 0, "track": "text", "text": text}
+        for number, (at, text) in enumerate(texts)
+    ]
+    events.append({"type": "turn_completed", "seq": len(events), "at": events[-1]["at"], "outcome": "completed"})
+    return b"".join(json.dumps(event).encode() + b"\n" for event in events)
+
+
+def test_settings_of_the_turn_are_given_by_name() -> None:
+    given = canonical((0, "First block line\n\nSecond block line"))
+    options = ("--set", "min_chars=5", "--set", "max_chars=25")
+    blocks = lines(decode("-", "--wire", "canonical", "--blocks", *options, given=given))
+    assert [block["text"] for block in blocks] == ["First block line", "Second block line"]
+
+
+def test_gaps_between_times_are_silences_when_asked_for() -> None:
+    given = canonical((0, "short"), (900, " and "), (1000, "long enough"), (1200, " again"), (1900, " later"))
+    options = ("--set", "min_chars=10", "--set", "idle_ms=500")
+    blocks = lines(decode("-", "--wire", "canonical", "--blocks", "--idle", *options, given=given))
+    assert [block["text"] for block in blocks] == ["short and long enough again", " later"]
+    whole = lines(decode("-", "--wire", "canonical", "--blocks", *options, given=given))
+    assert len(whole) == 1
+
+
+def test_a_channels_parts_are_printed_with_their_numbers() -> None:
+    given = canonical((0, "alpha beta。gamma delta"))
+    parts = lines(decode("-", "--wire", "canonical", "--project", "discord", "--set", "limit=13", given=given))
+    assert parts == [
+        {"block": 0, "part": 0, "text": "alpha"},
+        {"block": 0, "part": 1, "text": " beta。gamma"},
+        {"block": 0, "part": 2, "text": " delta"},
+    ]
+
+
+def test_a_body_that_is_json_is_shown_and_printed() -> None:
+    given = canonical((0, "**bold**"))
+    (part,) = lines(decode("-", "--wire", "canonical", "--project", "matrix", given=given))
+    assert part["text"] == "bold"
+    assert part["body"]["formatted_body"] == "<p><strong>bold</strong></p>"  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--blocks", "--set", "speed=1"),
+        ("--blocks", "--set", "min_chars=many"),
+        ("--blocks", "--set", "limit=10"),
+        ("--project", "discord", "--set", "limit=0"),
+        ("--project", "console", "--set", "limit=10"),
+        ("--project", "smoke"),
+        ("--project", "discord", "--blocks"),
+    ],
+)
+def test_what_cannot_be_set_is_refused(options: tuple[str, ...]) -> None:
+    decode("-", "--wire", "canonical", *options, given=canonical((0, "x")), code=2)
+
+
+def test_the_settings_in_force_are_printed_with_their_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "foldline.toml").write_text("[streaming.runtime.acp]\nmax_chars = 900\n")
+    monkeypatch.chdir(tmp_path)
+    arguments = ["settings", "--runtime", "acp", "--channel", "discord", "--set", "idle_ms=5", "--json"]
+    result = CliRunner().invoke(build(run_role, ROLES), arguments)
+    rows = {row["key"]: row for row in json.loads(result.stdout)}
+    assert (rows["max_chars"]["value"], rows["max_chars"]["source"]) == (900, "streaming.runtime.acp (foldline.toml)")
+    assert (rows["idle_ms"]["value"], rows["idle_ms"]["source"]) == (5, "settings")
+    assert rows["min_chars"] == {"key": "min_chars", "value": 800, "source": "default", "said": None}
+
+
+@pytest.mark.parametrize("options", [("--runtime", "own"), ("--channel", "x"), ("--target", "gone"), ("--set", "x=1")])
+def test_settings_of_what_is_not_there_are_refused(
+    options: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(build(run_role, ROLES), ["settings", *options]).exit_code == 2

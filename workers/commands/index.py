@@ -10,7 +10,7 @@ from workers.commands.doctor import doctor
 from workers.commands.keys import keys_app
 from workers.commands.publish import publish
 from workers.commands.refold import refold
-from workers.commands.settings import show_config
+from workers.commands.settings import show_config, show_streaming
 from workers.commands.shadow import shadow_app
 from workers.commands.submit import submit, tail
 from workers.commands.turns import list_turns, show_turn
@@ -37,6 +37,7 @@ def build(run_role: Callable[[str], None], roles: Iterable[str]) -> typer.Typer:
     app.command("refold")(refold)
     app.command("decode")(decode_file)
     app.command("config")(show_config)
+    app.command("settings")(show_streaming)
     app.command("doctor")(doctor)
     app.add_typer(keys_app, name="keys")
     for role in roles:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from pipeline.project.registry import CHANNELS
 from pipeline.translate import parse_routes
 from workers.config.channels import MEDIA, base_url_of, is_recipient, key_window_of
 from workers.config.schema import Config, TargetConfig, UpstreamConfig
@@ -82,6 +83,11 @@ def _names(config: Config) -> Iterator[str]:
         if upstream.resumable and upstream.wire != "responses":
             yield f"upstreams.{name}.resumable: the wire {upstream.wire} keeps no responses that could be read again"
     for name, target in config.targets.items():
+        most = CHANNELS[target.channel].limit
+        if target.limit is not None and (most is None or not 0 < target.limit <= most):
+            yield f"targets.{name}.limit: {f'1 to {most}' if most else 'no limit'} is expected, found {target.limit}"
+        if target.max_lines is not None and (most is None or target.max_lines < 1):
+            yield f"targets.{name}.max_lines: {'a number above 0' if most else 'no limit'} is expected, found {target.max_lines}"
         if target.channel == "webhook" and not target.url.startswith(("http://", "https://")):
             yield f"targets.{name}.url: an http or https URL is expected"
         asked = target.reconcile_url

@@ -8,6 +8,9 @@ from typing import Any, get_origin, get_type_hints
 
 import msgspec
 
+from pipeline.settings import SettingError, read_text
+from pipeline.settings import check as check_streaming
+from workers.config import streaming
 from workers.config.checks import check
 from workers.config.schema import Config, Section, TargetConfig, UpstreamConfig
 
@@ -65,10 +68,10 @@ def load_with_sources(path: Path | None = None, environ: Mapping[str, str] | Non
     merged: dict[str, Any] = {}
     for key, value in _flatten(tree, source):
         _put(merged, key, value)
-        sources[".".join(key)] = source
+        sources[streaming.spelled(key)] = source
     for variable, key, text in _variables(env, tree):
         _put(merged, key, _parse(key, text, variable))
-        sources[".".join(key)] = variable
+        sources[streaming.spelled(key)] = variable
     config = _convert(merged, sources)
     problems = check(config)
     if problems:
@@ -92,10 +95,16 @@ def _read_file(path: Path | None, env: Mapping[str, str]) -> tuple[str, dict[str
 def _flatten(tree: dict[str, Any], source: str) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Every known key of the file; an unknown one is refused here, where its file is known."""
     for section, body in tree.items():
-        if section not in SECTIONS and section not in TABLES:
+        if section not in SECTIONS and section not in TABLES and section != streaming.NAME:
             raise ConfigError(f"{source}: {section}: unknown section")
         if not isinstance(body, dict):
             raise ConfigError(f"{source}: {section}: a table is expected, found {body!r}")
+        if section == streaming.NAME:
+            try:
+                yield from streaming.members(body, source)
+            except SettingError as error:
+                raise ConfigError(str(error)) from None
+            continue
         if section in SECTIONS:
             yield from _members(SECTIONS[section], (section,), body, source)
             continue
@@ -135,6 +144,8 @@ def _variables(env: Mapping[str, str], tree: dict[str, Any]) -> Iterator[tuple[s
 
 def _key_of(name: str, tree: dict[str, Any]) -> tuple[str, ...] | None:
     head, _, rest = name.lower().partition("_")
+    if head == streaming.NAME:
+        return (head, "defaults", rest) if streaming.names(rest) else None
     if head in SECTIONS:
         return (head, rest) if rest in SECTIONS[head].__struct_fields__ else None
     if head not in TABLES:
@@ -155,6 +166,13 @@ def _hint(key: tuple[str, ...]) -> Any:
 
 def _parse(key: tuple[str, ...], text: str, variable: str) -> Any:
     """A variable's text as the setting's type: JSON or comma-separated for lists, JSON for maps, else the text."""
+    if key[0] == streaming.NAME:
+        value = read_text(key[-1], text)
+        try:
+            check_streaming({key[-1]: value}, f"{variable}: {streaming.NAME}")
+        except SettingError as error:
+            raise ConfigError(str(error)) from None
+        return value
     origin = get_origin(_hint(key))
     try:
         if origin is dict or (origin is list and text.lstrip().startswith("[")):
@@ -194,6 +212,8 @@ def _settings(config: Config, sources: dict[str, str]) -> Iterator[Setting]:
         for field in body.__struct_fields__:
             key = f"{section}.{field}"
             yield Setting(key=key, value=getattr(body, field), source=sources.get(key, "default"))
+    for key, value in streaming.rows(config.streaming):
+        yield Setting(key=key, value=value, source=sources.get(key, "default"))
     for table in TABLES:
         for name, entry in getattr(config, table).items():
             for field in entry.__struct_fields__:

@@ -7,6 +7,8 @@ from typing import Literal
 
 import msgspec
 
+from workers.config.streaming import StreamingConfig
+
 KIB = 1024
 MIB = 1024 * KIB
 SECOND = 1_000
@@ -233,6 +235,10 @@ class TargetConfig(Section, frozen=True, kw_only=True):
     """Where in a chat channel messages go: ``CHAT``, ``CHAT/THREAD`` or ``CHAT/THREAD/REPLY``, slashes inside a piece as ``%2F``."""
     open_recipient: bool = False
     """Whoever submits a turn may name another recipient, as ``target:recipient``."""
+    limit: int | None = None
+    """Of one message, in the channel's unit; none: the channel's own."""
+    max_lines: int | None = None
+    """Lines of one message; none: the channel's own."""
     typing: bool = True
     """Show that something is being written while a turn runs, where the channel can."""
     path: str = "-"
@@ -267,5 +273,6 @@ class Config(Section, frozen=True, kw_only=True):
     service: ServiceConfig = ServiceConfig()
     modes: ModesConfig = ModesConfig()
     log: LogConfig = LogConfig()
+    streaming: StreamingConfig = StreamingConfig()
     upstreams: dict[str, UpstreamConfig] = {}
     targets: dict[str, TargetConfig] = {}

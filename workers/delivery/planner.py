@@ -137,6 +137,7 @@ class Planner:
 
     def _project(self, block: Block, target: Target, *, entry: BlockEntry, session: str, held: bool) -> list[NewPart]:
         state = State.PENDING
+        config = self._context.config.targets.get(target.name)
         if block.markers.get("suppressed"):
             state, made = State.SUPPRESSED, [Part(ordinal=0, body="", content_type="")]
         else:
@@ -147,12 +148,13 @@ class Planner:
                     turn=entry.turn,
                     session=session,
                     recipient=target.recipient,
+                    limit=config.limit if config is not None else None,
+                    max_lines=config.max_lines if config is not None else None,
                 )
                 made = project(block, profile)
             except Exception:  # noqa: BLE001 - one block that cannot be shown costs itself, not the partition
                 self._log.exception("block_not_projected", turn=entry.turn, block=entry.block, target=target.name)
                 state, made = State.DEAD, [Part(ordinal=0, body="", content_type="")]
-        config = self._context.config.targets.get(target.name)
         return [
             NewPart(
                 turn=entry.turn,

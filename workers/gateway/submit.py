@@ -31,6 +31,7 @@ from workers.config.channels import split_recipient
 from workers.gateway import publishing
 from workers.gateway.errors import HttpError
 from workers.gateway.store import Store
+from workers.gateway.streaming import stream_settings
 from workers.observability import logs, metrics
 from workers.runtime import entropy, failpoints
 from workers.runtime.clock import Clock
@@ -274,7 +275,7 @@ class Submitter:
             parent_call=wanted.parent_call or UNSET,
             upstream=upstream,
             model=model if isinstance(model, str) else None,
-            settings=dict(wanted.settings),
+            settings=stream_settings(self._config, wanted.settings, runtime, targets),
             targets=targets,
             tools=parse_routes(known.gateway_tools),
             limits=Limits().frozen(),

@@ -12,7 +12,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ledger.records import TurnRecord
-from pipeline.settings import KEYS as SETTINGS
 from workers.config import Config
 from workers.gateway import errors, inputs, publishing, sse
 from workers.gateway.auth import Auth
@@ -104,11 +103,6 @@ class Turns:
 def _wanted(request: Request, tenant: str, body: TurnRequest) -> Wanted:
     key = inputs.header(request, "idempotency-key") or body.idempotency_key
     session = inputs.header(request, "x-foldline-session") or body.session
-    unknown = set(body.settings) - set(SETTINGS)
-    if unknown:
-        raise HttpError(
-            400, "invalid_value", f"settings are {', '.join(SETTINGS)}", param=f"settings.{min(unknown)[:80]}"
-        )
     return Wanted(
         tenant=tenant,
         request=body.request,

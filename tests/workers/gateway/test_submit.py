@@ -8,6 +8,7 @@ from ledger.records import TurnState
 from pipeline import codec
 from pipeline.events import FOLD_VERSION, Target, TurnStarted
 from pipeline.limits import Limits
+from pipeline.settings import resolve_layers
 from tests.workers.gateway.stage import UPSTREAMS, Stage, created, stage
 from workers.config import Config, GatewayConfig
 from workers.gateway.errors import HttpError
@@ -67,7 +68,8 @@ async def test_everything_that_configuration_decides_is_frozen_in_the_first_even
             "odd",
         )
         assert started.targets == [Target(channel="webhook", name="hook")]
-        assert (started.settings, started.tools) == ({"min_chars": 5}, {"lookup": "gateway"})
+        assert started.settings == {**resolve_layers([]).values, "min_chars": 5}
+        assert started.tools == {"lookup": "gateway"}
         assert started.limits == Limits().frozen()
         assert started.response == {"model": "odd", "metadata": {"k": "v"}}
         assert msgspec.json.decode(record.request)["stream"] is True

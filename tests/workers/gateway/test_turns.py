@@ -235,6 +235,7 @@ async def test_a_cancel_flags_the_turn_and_answers_its_record(redis_url: str) ->
         ({"request": {}, "targets": ["log:elsewhere"]}, "targets"),
         ({"request": {}, "targets": [{"url": "http://x"}]}, "targets[0]"),
         ({"request": {}, "settings": {"speed": 1}}, "settings.speed"),
+        ({"request": {}, "settings": {"min_chars": "many"}}, "settings.min_chars"),
         ({"request": {}, "upstream": "https://example.invalid"}, "upstream"),
         ({"request": {"model": 7}}, "model"),
     ],
