@@ -1,5 +1,9 @@
 """What the doctor says of what was read: each judgement by values."""
 
+import os
+from pathlib import Path
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -169,6 +173,18 @@ def test_a_secret_that_is_not_set_is_named() -> None:
     assert (
         list(diagnosis.secrets(config(upstreams=upstream, targets=webhook()), {"OPENAI_KEY": "k", "TEAM": "s"})) == []
     )
+
+
+def test_an_agent_whose_program_or_folder_is_not_there_is_named(tmp_path: Path) -> None:
+    def found(**changes: Any) -> list[str]:
+        agent = {"wire": "acp", "command": ["sh"], "cwd": str(tmp_path), **changes}
+        environ = {"PATH": os.environ["PATH"]}
+        return [finding.found for finding in diagnosis.agents(config(upstreams={"coder": agent}), environ)]
+
+    assert found() == []
+    assert found(command=["no-such-agent"]) == ["no-such-agent is not found here"]
+    assert found(env_allow=[]) == ["sh is not found here"]
+    assert found(cwd="/no/such/folder") == ["/no/such/folder is no folder here"]
 
 
 def test_an_unsigned_webhook_is_a_warning() -> None:

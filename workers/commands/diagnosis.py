@@ -1,7 +1,9 @@
 """The judgements of `foldline doctor`: each a pure function from what was read to findings."""
 
 import enum
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -66,6 +68,24 @@ def secrets(config: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
                 f"{variable} is not set here",
                 "set it for the delivery processes, or nothing is sent there",
             )
+
+
+def agents(config: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """The program and the folder of every agent must be there."""
+    for name, upstream in config.upstreams.items():
+        if not upstream.command:
+            continue
+        path = environ.get("PATH") if "PATH" in upstream.env_allow else None
+        if shutil.which(upstream.command[0], path=path or "") is None:
+            found, advice = (
+                f"{upstream.command[0]} is not found",
+                "install it, name it by its full path, or allow it PATH",
+            )
+        elif not Path(upstream.cwd).is_dir():
+            found, advice = f"{upstream.cwd} is no folder", "make it, or name another as cwd"
+        else:
+            continue
+        yield _warning(f"upstream {name}", f"{found} here", f"{advice}, where ingest processes run")
 
 
 def owned_names(found: Sequence[Installed]) -> Iterator[Finding]:

@@ -24,6 +24,7 @@ def doctor(as_json: Json = False) -> None:
     findings = [
         Finding(level=Level.OK, check="configuration", found="every value is known and every inequality holds"),
         *diagnosis.secrets(config, os.environ),
+        *diagnosis.agents(config, os.environ),
         *diagnosis.owned_names(probes.distributions()),
         *asyncio.run(_server(config)),
     ]
