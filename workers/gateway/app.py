@@ -185,7 +185,7 @@ def build_app(gateway: Gateway, config: Config) -> Starlette:
         allow_origins=config.gateway.cors,
         allow_methods=["GET", "POST"],
         allow_headers=CORS_HEADERS,
-        expose_headers=["X-Foldline-Turn"],
+        expose_headers=["X-Foldline-Turn", "X-Foldline-Mode"],
     )
     return Starlette(
         routes=routes,

@@ -29,6 +29,7 @@ from workers.observability import metrics
 
 CANCEL_WAIT_S = 2.0  # how long a cancel waits for the turn's end, so that its answer usually holds it
 TURN_HEADER = "X-Foldline-Turn"
+MODE_HEADER = "X-Foldline-Mode"
 STOPPING = HttpError(
     503,
     "gateway_stopping",
@@ -100,12 +101,12 @@ class Responses:
             if not isinstance(body.get(member), bool | None):
                 raise HttpError(400, "invalid_value", f"{member} must be true or false", param=member)
         submitted = await self._submitter.submit(_wanted(request, tenant, body))
-        headers = {TURN_HEADER: submitted.turn}
+        headers = {TURN_HEADER: submitted.turn, MODE_HEADER: submitted.mode}
         if body.get("stream"):
             return self._stream(submitted.turn, -1, headers)
         if body.get("background"):
             return _json(await self._current(await self._known(submitted.turn, tenant)), headers=headers)
-        return await self._wait(request, submitted, tenant)
+        return await self._wait(request, submitted, tenant, headers)
 
     async def retrieve(self, request: Request) -> Response:
         """`GET /v1/responses/{id}`, as an object or, with `stream=true`, as the stream behind `starting_after`."""
@@ -129,7 +130,7 @@ class Responses:
         source = FrameSource(watch, sse.plain, sse.openai_error)
         return EventStream(source, keepalive_ms=self._config.gateway.keepalive_ms, headers=headers)
 
-    async def _wait(self, request: Request, submitted: Submitted, tenant: str) -> Response:
+    async def _wait(self, request: Request, submitted: Submitted, tenant: str, headers: dict[str, str]) -> Response:
         """Wait for the turn's end, or for the client to go."""
         reading = asyncio.ensure_future(read_to_end(self._hub, submitted.turn))
         going = asyncio.ensure_future(sse.gone(request.receive))
@@ -149,7 +150,7 @@ class Responses:
         record = await self._known(submitted.turn, tenant)
         if record.state is TurnState.FAILED:
             raise failure_of(record)
-        return _json(await self._current(record), headers={TURN_HEADER: submitted.turn})
+        return _json(await self._current(record), headers=headers)
 
     async def _known(self, turn: str, tenant: str) -> TurnRecord:
         record = await self._store.turn(turn, tenant)

@@ -82,6 +82,7 @@ class Submitted:
     turn: str
     session: str
     upstream: str
+    mode: str
     is_new: bool
 
 
@@ -139,7 +140,10 @@ class Submitter:
         is_new = await self._write(new)
         if known.external:
             await publishing.begin(self._store, turn)
-        return Submitted(turn=turn, session=session, upstream=upstream, is_new=is_new)
+        if not is_new:  # what was decided when the turn was made holds, whatever was switched since
+            record = await self._store.turn(turn, wanted.tenant)
+            mode = record.mode if record is not None else mode
+        return Submitted(turn=turn, session=session, upstream=upstream, mode=mode, is_new=is_new)
 
     async def _bind(self, wanted: Wanted, turn: str, session: str) -> tuple[str, str]:
         if wanted.idempotency_key is None:

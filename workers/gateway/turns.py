@@ -16,7 +16,7 @@ from workers.config import Config
 from workers.gateway import errors, inputs, publishing, sse
 from workers.gateway.auth import Auth
 from workers.gateway.errors import HttpError
-from workers.gateway.responses import TURN_HEADER, FrameSource, cancel_turn, check_not_expired
+from workers.gateway.responses import MODE_HEADER, TURN_HEADER, FrameSource, cancel_turn, check_not_expired
 from workers.gateway.sse import EventStream
 from workers.gateway.store import Store, decoded
 from workers.gateway.submit import RESPONSE_PREFIX, Submitter, Wanted, unscoped
@@ -62,7 +62,7 @@ class Turns:
             msgspec.json.encode({**shown(record), **publishing.told(record, submitter=True)}),
             status_code=201 if submitted.is_new else 200,
             media_type="application/json",
-            headers={TURN_HEADER: record.id, "Location": f"/v1/turns/{record.id}"},
+            headers={TURN_HEADER: record.id, MODE_HEADER: record.mode, "Location": f"/v1/turns/{record.id}"},
         )
 
     async def retrieve(self, request: Request) -> Response:

@@ -45,6 +45,16 @@ async def test_the_configuration_decides_where_nothing_was_set(redis_url: str) -
         assert (await turn_of(s))["mode"] == "shadow"
 
 
+async def test_the_openai_surface_tells_the_mode_in_a_header(s: Stage) -> None:
+    await s.scripts.run(shadow.set_mode(s.keys, "main", "shadow"))
+    body = {"model": "small", "input": "hi", "background": True, "foldline": {"idempotency_key": "k"}}
+    async with s.http.post(f"{s.url}/v1/responses", json=body) as answer:
+        assert answer.headers["X-Foldline-Mode"] == "shadow"
+    await s.scripts.run(shadow.set_mode(s.keys, "main", "live"))
+    async with s.http.post(f"{s.url}/v1/responses", json=body) as answer:
+        assert answer.headers["X-Foldline-Mode"] == "shadow"
+
+
 async def test_the_other_path_tells_what_it_sent(s: Stage) -> None:
     await s.scripts.run(shadow.set_mode(s.keys, "main", "shadow"))
     turn = (await turn_of(s, targets=["log"]))["id"]
