@@ -197,9 +197,14 @@ class Sender:
         hit("delivery.after_receipt")
         self._observe(part, intent, outcome, step)
         for hold in outcome.holds:
-            await context.pace.hold(part.target, target, wait_ms if hold.wait_ms is None else hold.wait_ms, hold.chat)
+            await self._hold(part.target, target, wait_ms if hold.wait_ms is None else hold.wait_ms, hold.chat)
         if step.may_retire:
             await context.run(retire_turn(context.keys, part.turn, retention_ms=context.config.retention.turn_ms))
+
+    async def _hold(self, name: str, target: TargetConfig, wait_ms: int, chat: str) -> None:
+        """Let nobody send for the account for a while; said again until the server has it, as the receipt was."""
+        pace, guard = self._context.pace, self._context.guard
+        await patiently(lambda: pace.hold(name, target, wait_ms, chat), what="budget_hold", role=ROLE, guard=guard)
 
     def _observe(self, part: PartRecord, intent: Intent, outcome: Outcome, step: Step) -> None:
         log = logs.bind(partition=self._partition, turn=part.turn, delivery=part.id, attempt=intent.number)

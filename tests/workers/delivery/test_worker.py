@@ -266,6 +266,19 @@ async def test_the_receipt_of_a_former_owner_is_taken_as_a_fact(site: Site, at_f
     assert (step.reply, step.state) == ("OK", State.SENT)
 
 
+async def test_an_attempt_that_outlives_its_owners_token_still_writes_its_receipt(site: Site) -> None:
+    site.delivery = {"lease_ms": 6_000, "send_deadline_ms": 4_000}
+    site.receiver.play(Act.STALL_BEFORE)
+    await site.turn("hook", blocks=1)
+    life = site.start()
+    await wait_until(lambda: site.receiver.requests, "the request is out")
+    await site.desk.own("99:other")
+    await wait_until(lambda: 1 not in life.worker._serving, "the loss to be noticed")
+    site.receiver.release()
+    await site.until(1, State.SENT, timeout_s=5)
+    assert len(site.receiver.requests) == 1
+
+
 async def test_turns_of_a_serial_session_wait_for_those_before_them(site: Site) -> None:
     early, late = site.desk.turn, site.desk.turn[:-1] + "1"
     keys, client = site.desk.keys, site.desk.client
