@@ -208,3 +208,14 @@ async def test_a_serial_session_names_its_first_unfinished_turn(desk: Desk) -> N
     assert await desk.run(planning.leave_serial(desk.keys, desk.p, "s1", "a")) == 1
     assert await desk.run(planning.serial_head(desk.keys, desk.p, "s1")) == "b"
     assert await desk.run(planning.serial_head(desk.keys, desk.p, "other")) == ""
+
+
+async def test_a_part_that_exists_is_not_made_again_whatever_it_has_come_to(desk: Desk) -> None:
+    [first] = await desk.plan(desk.new_part())
+    await desk.bring(first, State.SENT)
+    prev = await desk.client.hget(desk.keys.committed(desk.p), "blocks")
+    again = BlockEntry(id=await desk.add_block(0), turn=desk.turn, block=0)
+    await take(desk)
+    assert (await plan(desk, again, prev, desk.new_part())).reply == "OK"
+    assert (await desk.part(first.id)).state is State.SENT
+    assert await desk.where(first) == set()

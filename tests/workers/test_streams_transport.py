@@ -291,6 +291,28 @@ async def test_a_lease_is_renewed_in_time_and_counts_from_before_the_request(red
         await keeper.stop()
 
 
+async def test_a_slow_reply_does_not_lengthen_the_lease() -> None:
+    with Server() as server:
+        keeper = LeaseKeeper(config(server.url), SystemClock(), role="test", lease_ms=2_000, renew_ms=50)
+        await keeper.start()
+        left: list[int] = []
+
+        def note(_: object) -> None:
+            left.append(keeper.holds("a"))
+
+        try:
+            keeper.keep("a", renewal(), taken_at_ms=0, is_lost=is_stale, on_lost=lambda: None, on_reply=note)
+            await wait_until(lambda: left, "the first renewal")
+            server.pause()  # a renewal is asked for within 50 ms, and answered when the server wakes
+            await wait_until(lambda: keeper.holds("a") < 1_400, "half a second of silence")
+            left.clear()
+            server.resume()
+            await wait_until(lambda: left, "the slow reply")
+            assert left[0] < 1_600
+        finally:
+            await keeper.stop()
+
+
 async def test_a_stale_answer_loses_the_lease_once(redis_url: str) -> None:
     keeper = LeaseKeeper(config(redis_url), SystemClock(), role="test", lease_ms=600, renew_ms=20)
     await keeper.start()

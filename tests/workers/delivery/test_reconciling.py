@@ -43,6 +43,23 @@ async def test_what_the_receiver_has_is_not_sent_again_and_what_it_has_not_is(as
     assert len(asked.receiver.asked) == 1
 
 
+async def test_nobody_asks_while_the_request_may_still_be_on_its_way(asked: Site) -> None:
+    asked.receiver.play(
+        Act.STALL_BEFORE
+    )  # taken only when the sender has long given up, and before the quarantine is over
+    await asked.turn("hook", blocks=1)
+    asked.start()
+    await asked.until(1, State.UNKNOWN)
+    clock, began = SystemClock(), SystemClock().boottime_ms()
+    await wait_until(lambda: clock.boottime_ms() > began + 500, "half of the quarantine")
+    assert asked.receiver.asked == []
+    assert len(asked.receiver.requests) == 1
+    asked.receiver.release()
+    await asked.until(1, State.SENT)
+    assert texts(asked) == ["text 0"]
+    assert len(asked.receiver.requests) == 1
+
+
 async def test_an_answer_that_settles_nothing_is_asked_for_again(asked: Site) -> None:
     asked.delivery = {"unknown_hold_ms": 60_000}
     asked.receiver.play(Act.RESET_AFTER)
