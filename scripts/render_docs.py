@@ -32,6 +32,8 @@ OPENED = re.compile(r"<!-- generated:([a-z-]+) -->")
 TABLES: Mapping[str, Callable[[], str]] = {
     "events": tables.events,
     "bounds": tables.bounds,
+    "streaming": tables.streaming,
+    "profiles": tables.profiles,
     "keys": tables.keys,
     "scripts": tables.scripts,
     "states": tables.states,

@@ -14,6 +14,8 @@ from ledger import states as ledger_states
 from ledger.keys import KEY_TABLE
 from pipeline import events as pipeline_events
 from pipeline.limits import BOUNDS
+from pipeline.project.registry import CHANNELS
+from pipeline.settings import SETTINGS
 from workers.cli import ROLES, run_role
 from workers.commands.index import build
 from workers.config import schema
@@ -102,6 +104,31 @@ def configuration() -> str:
         about = _first_line(struct.__doc__)
         parts.append(f"`[{name}]`: {about}\n\n{table(('key', 'type', 'default', 'why'), rows)}")
     return "\n".join(parts)
+
+
+def streaming() -> str:
+    """Every streaming setting: what it may be, and why it is there."""
+    rows = [
+        (f"`{setting.name}`", str(setting.default), setting.expected.removeprefix("one of "), setting.why)
+        for setting in SETTINGS.values()
+    ]
+    return table(("setting", "default", "values", "why"), rows)
+
+
+def profiles() -> str:
+    """What each channel's messages hold."""
+    rows = [
+        (
+            f"`{name}`",
+            f"{channel.limit:,}" if channel.limit else "none",
+            channel.unit if channel.limit else "",
+            str(channel.max_lines or "none"),
+            channel.content_type,
+            channel.note,
+        )
+        for name, channel in CHANNELS.items()
+    ]
+    return table(("channel", "limit", "unit", "lines", "body", "what the limit counts"), rows)
 
 
 def environment() -> str:
