@@ -19,7 +19,7 @@ def differences(logs: Logs) -> Iterator[tuple[str, str]]:
     blocks: dict[str, dict[int, str]] = {}
     for target in logs.targets:
         for (turn, block), texts in target.seen.items():
-            blocks.setdefault(turn, {})[block] = letters(min(texts))
+            blocks.setdefault(turn, {})[block] = letters(min(texts) + target.notes.get((turn, block), ""))
     for chat in logs.chats:
         reader = logs.readers.get(chat.key)
         turn = reader.turns[0] if reader is not None and reader.turns else ""

@@ -58,6 +58,8 @@ class Target:
     seen: dict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict(set))
     bodies: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     requests: int = 0
+    notes: dict[tuple[str, int], str] = field(default_factory=dict)
+    """What is said after a block besides its text, by turn and block."""
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,7 @@ def _target(path: Path) -> Target:
             requests[line["request"]] = effect
             target.seen[effect.turn, effect.block].add(text)
             target.bodies[line["id"]].add(line["body"])
+            target.notes[effect.turn, effect.block] = str(body.get("markers", {}).get("note") or "")
             target.requests += 1
         elif "taken" in line:
             target.effects.append(requests[line["taken"]])
