@@ -130,6 +130,8 @@ class _Elements(Walker):
         self._fresh = True
 
     def _item_end(self, token: Token) -> None:  # noqa: ARG002 - a handler
+        if isinstance(self.ops[-1], Open) and self._numbers[-1] is not None:
+            self._blank_item()
         self.ops.append(Close())
         self._fresh = False
 

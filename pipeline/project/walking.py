@@ -184,9 +184,15 @@ class Walker:
         self._fresh = True
 
     def _item_end(self, token: Token) -> None:  # noqa: ARG002 - a handler
+        if self._fresh and self._lists[-1] is not None:
+            self._blank_item()
         self.ops.append(Drop(self._leads.pop()))
         self._prefix = self._prefixes.pop()
         self._fresh = False
+
+    def _blank_item(self) -> None:
+        """Keep the number of an item without words: "42." is one, and may be the whole answer."""
+        self.ops.append(Text(ZERO_WIDTH))
 
     def _quote(self, token: Token) -> None:
         self._before(token)

@@ -4,7 +4,7 @@ import pytest
 
 from pipeline.output import Block
 from pipeline.project.parts import Profile
-from pipeline.project.registry import PROJECTORS, project
+from pipeline.project.registry import PROJECTORS, profile_of, project
 
 BLOCK = Block(ordinal=2, text="a()", opener="```py\n", closer="\n```", separator="\n", markers={"note": "cut"})
 
@@ -44,3 +44,15 @@ def test_a_console_shows_the_block_as_a_reader_sees_it() -> None:
 
 def test_a_block_comes_back_from_its_fields() -> None:
     assert Block.from_fields(BLOCK.as_fields()) == BLOCK
+
+
+@pytest.mark.parametrize("channel", ["discord", "matrix", "slack", "telegram"])
+@pytest.mark.parametrize("text", ["42.", "The answer:\n\n42.", "41. one\n42.\n43. three"])
+def test_a_number_alone_is_an_item_without_words_and_is_shown(channel: str, text: str) -> None:
+    parts = project(Block(ordinal=0, text=text), profile_of(channel))
+    assert ["42" in part.body for part in parts] == [True]
+
+
+def test_items_with_words_get_nothing_added() -> None:
+    (part,) = project(Block(ordinal=0, text="1. a\n\n2. b"), profile_of("matrix"))
+    assert json.loads(part.body)["formatted_body"] == "<ol><li><p>a</p></li><li><p>b</p></li></ol>"
