@@ -34,8 +34,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     held_input_chars: int = MIB
     turn_items: int = 4096
     item_contents: int = 4096
-    deferred_entries: int = 65_536
-    deferred_bytes: int = 32 * MIB
+    deferred_entries: int = 1024
+    deferred_bytes: int = 256 * 1024
     error_message_chars: int = 2000
 
     def frozen(self) -> dict[str, int]:
@@ -60,7 +60,11 @@ BOUNDS: tuple[Bound, ...] = tuple(
         ("held_input_chars", "characters", "tool input that waits for the tool's name"),
         ("turn_items", "items", "each open item costs memory for the length of the turn"),
         ("item_contents", "parts", "the same, for the parts of one item"),
-        ("deferred_entries", "frames", "what waits in the relay for a gateway tool"),
+        (
+            "deferred_entries",
+            "frames",
+            "what waits in the relay for a call that the gateway answers, or that has no name yet",
+        ),
         ("deferred_bytes", "bytes", "the same, by size"),
         ("error_message_chars", "characters", "an upstream's error page is kept short enough to read"),
     )

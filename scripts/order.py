@@ -72,7 +72,11 @@ class Order:
 
     def _final(self, event: BlockFinal) -> None:
         slot = (event.item, event.content, event.track)
-        if slot in self._finals or event.item in self._done or event.item in self._calls:
+        if (
+            slot in self._finals
+            or event.item in self._done
+            or (event.item in self._calls) != (event.track == "tool_input")
+        ):
             self._breach(event, "is not the first end of a text")
         self._finals.add(slot)
         if "".join(self._texts.get(slot, ())) != event.text:

@@ -31,13 +31,13 @@ _DONE = "completed"
 SILENT = frozenset(
     {
         "annotation", "available_commands_update", "child_ended", "child_progress", "child_started", "config_option_update",
-        "current_mode_update", "duplicate", "idle", "ignored", "in_progress", "input_finished", "item", "keepalive", "malformed",
+        "current_mode_update", "duplicate", "idle", "ignored", "in_progress", "input_finished", "input_started", "item", "keepalive", "malformed",
         "metadata", "mismatch", "part_finished", "part_started", "queued", "session_info_update", "signature", "unknown",
         "upstream_started", "usage", "usage_update",
     }
 )  # fmt: skip
 # These end what came before them, and tell a reader nothing.
-_UNTOLD = frozenset({"item_started", "item_finished"})
+_UNTOLD = frozenset({"item_started", "item_finished", "held", "unnamed"})
 
 
 class Answer:

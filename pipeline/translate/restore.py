@@ -32,7 +32,7 @@ class Declarations:
         """Every tool restored; one that stands for several functions is listed once, one that nobody declared not at all."""
         listed: list[Any] = []
         for tool in tools:
-            routed = isinstance(tool, dict) and tool.get("type") == FUNCTION and tool.get("name") in self._routes
+            routed = isinstance(tool, dict) and self._stands_in(tool)
             restored = restore(tool["name"]) if routed else tool
             if restored is not None and not (routed and restored in listed):
                 listed.append(restored)
@@ -41,10 +41,12 @@ class Declarations:
     def _choice(self, choice: Json) -> Json:
         if choice.get("type") == _ALLOWED and isinstance(choice.get("tools"), list):
             return {**choice, "tools": self._each(choice["tools"], self._named)}
-        name = choice.get("name")
-        if choice.get("type") == FUNCTION and isinstance(name, str) and name in self._routes:
-            return self._named(name)
-        return choice
+        return self._named(choice["name"]) if self._stands_in(choice) else choice
+
+    def _stands_in(self, tool: Json) -> bool:
+        """Whether this is a function that stands for something else."""
+        name = tool.get("name")
+        return tool.get("type") == FUNCTION and isinstance(name, str) and name in self._routes
 
     def _declaration(self, name: str) -> Json | None:
         """The tool as the client declared it; None where it declared none."""
