@@ -50,6 +50,21 @@ def opened_by(line: str, max_chars: int) -> Fence | None:
     return Fence(marker, "", "")
 
 
+def cut_opener(line: str, max_chars: int) -> Fence | None:
+    """The fence that a line will open which is cut behind this much of it; None where it is no opener so far.
+
+    An opener that does not fit a block is not written again: the bare marker is, if even that fits.
+    """
+    match = _OPENER_START.match(line)
+    if match is None:
+        return None
+    run = line.lstrip(" ")
+    marker = run[0] * (len(run) - len(run.lstrip(run[0])))
+    if 2 * len(marker) + 3 <= max_chars:
+        return Fence(marker, marker + "\n", "\n" + marker)
+    return Fence(marker, "", "")
+
+
 def may_open(line: str) -> bool:
     """Whether the line, not yet finished, can still become an opener."""
     return _OPENER_START.match(line) is not None

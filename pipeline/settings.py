@@ -113,7 +113,7 @@ class SettingError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class StreamSettings:
-    """How a turn's text becomes blocks; lengths count code points."""
+    """How a turn's text becomes blocks; lengths count UTF-16 units, as most channels do."""
 
     min_chars: int = 800
     max_chars: int = 1200

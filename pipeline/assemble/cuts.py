@@ -14,7 +14,7 @@ _BLANK = regex.compile(r"(?r)[ \t]+")
 class Cut:
     """Where a block ends: its text at `end`, its separator at `rest`; the fence open there, and what closes the block."""
 
-    __slots__ = ("close", "end", "fence", "line_start", "rest")
+    __slots__ = ("close", "end", "fence", "line_start", "pending", "rest")
 
     def __init__(
         self, end: int, rest: int, fence: Fence | None = None, *, line_start: bool = True, close: str | None = None
@@ -23,6 +23,7 @@ class Cut:
         self.rest = rest
         self.fence = fence
         self.line_start = line_start
+        self.pending: Fence | None = None  # the cut is within the line that opens this
         self.close = close if close is not None else fence.close if fence is not None else ""
 
 
@@ -69,5 +70,8 @@ def hard_cut(buffer: str, room: int, content: int, fence: Fence | None, before: 
     if end <= content and close:
         close = ""
         end = boundary(buffer, max(1, min(room, len(buffer))))
-    end = end or max(1, min(room, len(buffer)))
+    if not end:
+        end = max(1, min(room, len(buffer)))
+        if "\ud800" <= buffer[end - 1] <= "\udbff":
+            end += -1 if end > 1 else 1  # never between the halves of a character
     return Cut(end, end, fence, line_start=buffer[end - 1] == "\n", close=close)

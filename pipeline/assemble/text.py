@@ -12,13 +12,14 @@ the next one an opener; both are ours and never part of the text. `opener + text
 
 Laws: the concatenation of `text + separator` over the blocks is the concatenation of the deltas, whatever the partition;
 and between two flushes the boundaries depend on the text alone, never on where one delta ends and the next begins. A
-decision is therefore taken only when no later character could change it.
+decision is therefore taken only when no later character could change it. Lengths count UTF-16 units, as the channels do.
 """
 
 from typing import Any
 
 from pipeline.assemble.cuts import BLANKS, Cut, blank_cut, hard_cut, sentence_cut
-from pipeline.fences import Fence, may_open, opened_by
+from pipeline.fences import Fence, cut_opener, may_open, opened_by
+from pipeline.graphemes import from_units, in_units
 from pipeline.output import Block
 from pipeline.settings import StreamSettings
 
@@ -70,6 +71,8 @@ class Assembler:
 
     def push(self, text: str) -> list[Block]:
         """Add one delta."""
+        if not text.isascii():
+            text = in_units(text)
         self._pieces.append(text)
         self._free -= len(text)
         return [] if self._free >= 0 else self._more(text)
@@ -105,8 +108,13 @@ class Assembler:
             self._free += len(text)
             blocks: list[Block] = []
             for at in range(0, len(text), _SLICE):
-                blocks += self.push(text[at : at + _SLICE])
+                piece = text[at : at + _SLICE]
+                self._pieces.append(piece)
+                self._free -= len(piece)
+                blocks += [] if self._free >= 0 else self._more(piece)
             return blocks
+        if self._pending is not None:
+            return self._ready()
         if self._by_paragraph and not self._look:
             self._look = "\n" in text
         return self._ready() if self._look or self.held > self._room else []
@@ -120,6 +128,7 @@ class Assembler:
         self._free = self._quiet  # characters that may come before anything has to be looked at
         self._look = self._by_paragraph  # whether a paragraph may have ended since the last look
         self._line_start = line_start
+        self._pending: Fence | None = None  # the block begins within the line that opens this
         # progress of the paragraph rule through the block's lines
         self._scan_at = 0
         self._scan_fence = fence
@@ -136,8 +145,8 @@ class Assembler:
         """Finish the block at the cut and begin the next one behind it."""
         block = Block(
             ordinal=self._numbers.take(),
-            opener=self._opener if cut.end else "",
-            text=buffer[: cut.end],
+            opener=from_units(self._opener) if cut.end else "",
+            text=from_units(buffer[: cut.end]),
             closer=cut.close if cut.end else "",
             separator=buffer[cut.end : cut.rest],
             markers=self.markers,
@@ -145,6 +154,9 @@ class Assembler:
         rest = buffer[cut.rest :]
         self._pieces = [rest] if rest else []
         self._start(cut.fence, line_start=cut.line_start)
+        self._pending = cut.pending
+        if cut.pending is not None:  # its line's end is to be seen at once
+            self._quiet = self._free = 0
         self._free -= len(rest)
         return block
 
@@ -156,7 +168,9 @@ class Assembler:
             buffer = self._joined()
             flood = self.held >= self._flood and len(buffer[: self._flood].rstrip(BLANKS)) <= room
             seen = buffer[: self._flood] if flood else buffer
-            cut = self._paragraph_cut(seen, room) if self._by_paragraph else None
+            cut = self._opener_cut(buffer, room) if self._pending is not None else None
+            if cut is None and self._by_paragraph and self._pending is None:
+                cut = self._paragraph_cut(seen, room)
             if cut is None and flood:
                 cut = self._flush_cut(seen)
             elif cut is None and self.held > room and len(buffer.rstrip(BLANKS)) > room:
@@ -165,6 +179,16 @@ class Assembler:
                 break
             blocks.append(self._emit(buffer, cut))
         return blocks
+
+    def _opener_cut(self, buffer: str, room: int) -> Cut | None:
+        """A block that begins within a fence's first line ends with that line, so that the next one can open the fence anew."""
+        stop = buffer.find("\n", 0, room + 1)
+        if stop < 0:
+            return None
+        pending, self._pending = self._pending, None
+        if pending is not None and pending.marker[0] == "`" and "`" in buffer[:stop]:
+            return None  # it was none
+        return Cut(stop, stop + 1, pending, close="")
 
     def _paragraph_cut(self, buffer: str, room: int) -> Cut | None:
         """The first rule. Goes on from the line where the last look stopped."""
@@ -193,10 +217,14 @@ class Assembler:
     def _after(self, fence: Fence | None, line: str, *, whole: bool) -> Fence | None:
         """The fence that is open after a line; `whole` is false for the tail of a line that was cut."""
         if not whole:
-            return fence
+            return self._pending if fence is None and self._is_opening(line) else fence
         if fence is None:
             return opened_by(line, self._settings.max_chars)
         return None if fence.closes(line) else fence
+
+    def _is_opening(self, tail: str) -> bool:
+        """Whether the rest of a cut line leaves the line an opener: a backtick would make it none."""
+        return self._pending is not None and not (self._pending.marker[0] == "`" and "`" in tail)
 
     def _full_cut(self, buffer: str) -> Cut:
         """The second rule: the best end of a block that does not fit.
@@ -217,7 +245,7 @@ class Assembler:
             line = buffer[start : room + 1] if stop < 0 else buffer[start:stop]
             whole = start > 0 or self._line_start
             if stop < 0:
-                opening = whole and fence is None and may_open(line)
+                opening = fence is None and (may_open(line) if whole else self._is_opening(line))
                 if fence is None and not opening:
                     plain.append((start, start + len(line)))
                 break
@@ -243,7 +271,17 @@ class Assembler:
             cut = newline or sentence_cut(buffer, plain, least, room) or blank_cut(buffer, plain, least, room) or inner
         if cut is not None:
             return cut
-        return hard_cut(buffer, room, content, None if opening else fence, before)
+        cut = hard_cut(buffer, room, content, None if opening else fence, before)
+        if opening and cut.end > start:
+            cut.pending = self._cut_opener(buffer, start, cut.end)
+        return cut
+
+    def _cut_opener(self, buffer: str, start: int, end: int) -> Fence | None:
+        """What the line opens that is cut at `end`; nothing, if its run of marks is cut."""
+        if not start and not self._line_start:
+            return self._pending
+        opener = cut_opener(buffer[start:end], self._settings.max_chars)
+        return None if opener is None or buffer[end : end + 1] == opener.marker[0] else opener
 
     def _flush_cut(self, shown: str) -> Cut | None:
         """Everything that is held; None when the fence's closer does not fit behind it."""
@@ -251,13 +289,16 @@ class Assembler:
             return Cut(0, len(shown), self._fence, line_start=shown.endswith("\n") or self._line_start)
         fence, _, _ = self._walk(shown)
         last = shown.rfind("\n") + 1
-        if shown[last:]:
-            fence = self._after(fence, shown[last:], whole=last > 0 or self._line_start)
+        tail = last == 0 and not self._line_start
+        if shown[last:] and not tail:
+            fence = self._after(fence, shown[last:], whole=True)
         end = len(shown.rstrip(BLANKS)) if fence is None else len(shown) - shown.endswith("\n")
         closer = 0 if fence is None else len(fence.close)
         if len(self._opener) + end + closer > self._settings.max_chars:
             return None
-        return Cut(end, len(shown), fence, line_start=shown.endswith("\n"))
+        cut = Cut(end, len(shown), fence, line_start=shown.endswith("\n"))
+        cut.pending = self._pending if tail and self._is_opening(shown) else None
+        return cut
 
     def _held(self, buffer: str) -> int:
         """How many characters wait at a flush: what may yet become a fence's first or last line, or an empty fence."""
