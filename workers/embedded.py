@@ -5,9 +5,10 @@ nothing, and listens on loopback alone.
 
 Authority: whoever holds the lock on `<data>/lock` owns the folder; a second owner is refused by name. The lock is the kernel's,
 so it ends with its holder however that dies.
-States: nothing runs; ours runs; one left by a killed owner runs (the pid file names it). A left server is stopped, in order if it
-still can, and ours starts on the same port with the same data: only a child of ours is sure to end with us. A pid file alone
-proves nothing, since numbers are used again: the process must have this folder as its working folder.
+States: nothing runs; ours runs; ours died by itself, and is started again on the same port when its owner says so; one left by a
+killed owner runs (the pid file names it). A left server is stopped, in order if it still can, and ours starts on the same port with
+the same data: only a child of ours is sure to end with us. A pid file alone proves nothing, since numbers are used again: the
+process must have this folder as its working folder.
 Loss: the kernel sends our server SIGTERM when we die (Linux), and it shuts down in order. `stop` waits for that.
 """
 
@@ -90,6 +91,18 @@ class EmbeddedServer:
         self._write("server.port", str(self._server.port))
         return self._server
 
+    def ending(self) -> int | None:
+        """Return the exit code of a server that was started and died by itself; None while it runs."""
+        return None if self._child is None else self._child.poll()
+
+    def revive(self) -> None:
+        """Start a server that died again, on its port and with its data; returns before it answers. On the main thread, too."""
+        if self._server is None or self.ending() is None:
+            raise EmbeddedServerError("only a server that was started and has died is started again")
+        self._child = self._spawn(self._server.port)
+        self._server = Server(port=self._server.port, pid=self._child.pid)
+        self._write("server.pid", str(self._server.pid))
+
     def stop(self) -> None:
         """End the server and give the folder back. Harmless when nothing runs."""
         if self._server is not None:
@@ -128,6 +141,19 @@ class EmbeddedServer:
     def _launch(self) -> Server:
         wanted = self._read_number("server.port")
         port = wanted if wanted is not None and _is_free(wanted) else _free_port()
+        self._child = self._spawn(port)
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not ping(port):
+            code = self._child.poll()
+            if code is not None or time.monotonic() > deadline:
+                if code is None:
+                    _end(self._child.pid, self._child, force=True)
+                tail = (self.data / "server.log").read_text(errors="replace")[-600:]
+                raise EmbeddedServerError(f"the server did not start ({server_program()[0]}, code {code}):\n{tail}")
+            time.sleep(POLL_S)
+        return Server(port=port, pid=self._child.pid)
+
+    def _spawn(self, port: int) -> "subprocess.Popen[bytes]":
         command = [
             *server_program(),
             *("--port", str(port), "--bind", "127.0.0.1", "--dir", str(self.data)),
@@ -136,7 +162,7 @@ class EmbeddedServer:
         ]
         with (self.data / "server.log").open("ab") as log:
             # Its own session: a Ctrl-C at the terminal reaches us, and we stop it last.
-            self._child = subprocess.Popen(  # noqa: S603 - the program is the operator's
+            return subprocess.Popen(  # noqa: S603 - the program is the operator's
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -144,16 +170,6 @@ class EmbeddedServer:
                 start_new_session=True,
                 preexec_fn=die_with_parent(signal.SIGTERM),  # noqa: PLW1509 - one prctl call, no lock is taken
             )
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while not ping(port):
-            code = self._child.poll()
-            if code is not None or time.monotonic() > deadline:
-                if code is None:
-                    _end(self._child.pid, self._child, force=True)
-                tail = (self.data / "server.log").read_text(errors="replace")[-600:]
-                raise EmbeddedServerError(f"the server did not start ({command[0]}, code {code}):\n{tail}")
-            time.sleep(POLL_S)
-        return Server(port=port, pid=self._child.pid)
 
     def _read_number(self, name: str) -> int | None:
         try:

@@ -4,7 +4,7 @@ For `foldline up` and for the demonstration; a deployment has its own supervisor
 Authority: the supervisor alone starts and ends its children; each is a process group of its own, so that a Ctrl-C at the
 terminal reaches the supervisor and not them.
 States of a child: running, waiting to start again (the wait doubles while it dies young), stopped.
-Loss: a dead child costs a wait; the fleet goes on without it. Killed itself, the supervisor takes every child along: the kernel
+Loss: a dead child costs a wait; the fleet goes on without it, and waits for a dead server. Killed itself, the supervisor takes every child along: the kernel
 sends them SIGKILL, which foldline's roles are built to survive.
 """
 
@@ -17,7 +17,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
+from workers.embedded import EmbeddedServerError
 from workers.runtime.clock import SystemClock
 from workers.runtime.parent import die_with_parent
 
@@ -26,9 +28,22 @@ LONGEST_WAIT_S = 10.0  # a worker that cannot start at all is tried six times a 
 LONG_LIFE_S = 20.0  # having lived so long, the next death is a new story
 DRAIN_S = 10.0  # SIGTERM hands over at once; a send in flight has its own deadline of 8 s
 READ_BYTES = 65_536
+SERVER_POLL_S = 0.1  # how soon the death of the server is seen
 LONGEST_LINE = 1_000_000  # characters; a longer line is passed on in pieces
 
 Sink = Callable[[str, str], None]
+
+
+class Server(Protocol):
+    """The server that was started for the fleet, which is nobody's child process but ours."""
+
+    def ending(self) -> int | None:
+        """Return its exit code when it has died, None while it runs."""
+        ...
+
+    def revive(self) -> None:
+        """Start it again where it was, with its data; returns before it answers."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,11 +87,21 @@ def next_wait(previous_s: float, lived_s: float) -> float:
 
 
 class Supervisor:
-    """Keeps the processes of `roles` running until told to stop. `sink` gets every line with the process's name."""
+    """Keeps the processes of `roles` running until told to stop, and their `server`, if it is ours. `sink` gets every line with
+    the process's name. The server is started before and ended after by whoever made it.
+    """
 
-    def __init__(self, roles: Sequence[Role], *, sink: Sink, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        roles: Sequence[Role],
+        *,
+        sink: Sink,
+        environ: Mapping[str, str] | None = None,
+        server: Server | None = None,
+    ) -> None:
         self._roles = list(roles)
         self._sink = sink
+        self._server = server
         self._environ = dict(os.environ if environ is None else environ)
         self._environ["PYTHONUNBUFFERED"] = "1"
         self._running: dict[str, asyncio.subprocess.Process] = {}
@@ -90,6 +115,8 @@ class Supervisor:
         """Run until `stop` is set, then end every child and return. Ends them also when cancelled."""
         names = [(f"{role.name}.{index}", role) for role in self._roles for index in range(1, role.count + 1)]
         keepers = [asyncio.create_task(self._keep(name, role, stop)) for name, role in names]
+        if self._server is not None:
+            keepers.append(asyncio.create_task(self._keep_server(self._server, stop)))
         try:
             await stop.wait()
             await self._drain()
@@ -116,11 +143,31 @@ class Supervisor:
             code = await self._run_once(name, role, stop)
             if stop.is_set():
                 return
-            wait_s = next_wait(wait_s, (self._clock.boottime_ms() - began) / 1000)
-            self._sink(name, f"[{_ending(code)}; starts again in {wait_s:g} s]")
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(wait_s):
-                    await stop.wait()
+            wait_s = await self._mourn(name, code, wait_s, began, stop)
+
+    async def _keep_server(self, server: Server, stop: asyncio.Event) -> None:
+        wait_s = 0.0
+        began = self._clock.boottime_ms()
+        while not stop.is_set():
+            if (code := server.ending()) is None:
+                await asyncio.sleep(SERVER_POLL_S)
+                continue
+            wait_s = await self._mourn("server", code, wait_s, began, stop)
+            if not stop.is_set():
+                began = self._clock.boottime_ms()
+                try:
+                    server.revive()
+                except (OSError, EmbeddedServerError) as error:
+                    self._sink("server", f"[could not start: {error}]")
+
+    async def _mourn(self, name: str, code: int, waited_s: float, began_ms: int, stop: asyncio.Event) -> float:
+        """Tell of a death and wait, or until told to stop; returns how long the wait was."""
+        wait_s = next_wait(waited_s, (self._clock.boottime_ms() - began_ms) / 1000)
+        self._sink(name, f"[{_ending(code)}; starts again in {wait_s:g} s]")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                await stop.wait()
+        return wait_s
 
     async def _run_once(self, name: str, role: Role, stop: asyncio.Event) -> int:
         try:

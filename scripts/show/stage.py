@@ -97,7 +97,7 @@ class Stage:
             self._server = EmbeddedServer(self.folder.parent)
             environ["FOLDLINE_REDIS_URL"] = self._server.start().url
         self.config = load(None, environ)
-        self.supervisor = Supervisor(self._roles(), sink=self._sink, environ=environ)
+        self.supervisor = Supervisor(self._roles(), sink=self._sink, environ=environ, server=self._server)
         self._running = asyncio.create_task(self.supervisor.run(self._stop))
         await self._ready()
 

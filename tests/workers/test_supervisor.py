@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from tests.support.waiting import wait_until, wait_until_sync
+from workers.embedded import EmbeddedServer, ask, ping
 from workers.supervisor import FIRST_WAIT_S, LONGEST_WAIT_S, Role, Supervisor, default_roles, next_wait, read_procfile
 
 STAY = "import signal, sys; print('here', flush=True); signal.signal(15, lambda *_: sys.exit(0)); signal.pause()"
@@ -64,6 +65,25 @@ async def test_a_killed_process_is_started_again() -> None:
         os.kill(first, signal.SIGKILL)
         await wait_until(lambda: run.supervisor.pids().get("stay.1", first) != first, "another runs")
     assert any("killed by SIGKILL" in line for _, line in run.lines)
+
+
+async def test_a_killed_server_is_started_again_on_its_port_with_its_data(tmp_path: Path) -> None:
+    server = EmbeddedServer(tmp_path)
+    first = server.start()
+    lines: list[str] = []
+    stop = asyncio.Event()
+    supervisor = Supervisor([], sink=lambda name, line: lines.append(f"{name} {line}"), server=server)
+    running = asyncio.create_task(supervisor.run(stop))
+    try:
+        assert ask(first.port, "SET", "word", "kept").startswith("+OK")
+        os.kill(first.pid, signal.SIGTERM)
+        await wait_until(lambda: any("exited with code 0" in line for line in lines), "its end is told")
+        await wait_until(lambda: "kept" in ask(first.port, "GET", "word"), "another answers")
+    finally:
+        stop.set()
+        await running
+        server.stop()
+    assert not ping(first.port)
 
 
 async def test_stopping_ends_every_process_in_order() -> None:

@@ -46,7 +46,7 @@ def run_roles(roles: list[Role], data: Path) -> int:
             running = server.start()
             environ[URL_VARIABLE] = running.url
             sink("server", f"listens at {running.url}, data in {data}")
-        asyncio.run(_until_signal(Supervisor(roles, sink=sink, environ=environ)))
+        asyncio.run(_until_signal(Supervisor(roles, sink=sink, environ=environ, server=server)))
     except EmbeddedServerError as error:
         fail(str(error))
     finally:

@@ -21,7 +21,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from ledger import access
-from ledger.errors import LedgerError, Unavailable
+from ledger.errors import Full, LedgerError, Unavailable
 from ledger.keys import Keyspace
 from workers.config import Config
 from workers.gateway import errors
@@ -204,6 +204,9 @@ def _route(path: str, handler: Handler, method: str) -> Route:
             response = error.response()
         except Unavailable:
             response = errors.unavailable().response()
+        except Full:
+            metrics.ADMISSION_REFUSED.labels(bound="memory").inc()
+            response = errors.full().response()
         except LedgerError as error:
             logs.bind(route=path).error("ledger_error", error=str(error))
             response = HttpError(500, "ledger_error", "the turn store answered something unexpected").response()

@@ -47,6 +47,8 @@ _STATUS_BY_WORD = {
     SERVER_ERROR: 500,
 }
 
+FULL_RETRY_S = 5  # room comes when turns end and expire, which takes longer than a restart
+
 
 class HttpError(Exception):
     """An answer other than success, decided while handling one request."""
@@ -116,4 +118,14 @@ def unavailable(retry_after_s: int = 1) -> HttpError:
         "unavailable",
         "the turn store cannot be reached at the moment; repeat the request with the same idempotency key",
         headers={"Retry-After": str(retry_after_s)},
+    )
+
+
+def full() -> HttpError:
+    """Return the answer while the server of turns has no memory for more: nothing was accepted that could be lost."""
+    return HttpError(
+        429,
+        "memory_full",
+        "the turn store has no room; nothing was accepted; repeat the request with the same idempotency key",
+        headers={"Retry-After": str(FULL_RETRY_S)},
     )

@@ -17,7 +17,6 @@ from msgspec import UNSET
 
 from ledger import shadow, turns
 from ledger.access import DEFAULT_TENANT
-from ledger.errors import Full
 from ledger.external import first_token
 from ledger.keys import digest_of, make_turn_id
 from ledger.records import SHADOW, TurnRecord
@@ -47,7 +46,7 @@ ECHOED = (
 )  # fmt: skip
 """Members of a request that the response object repeats."""
 ECHOED_VERBATIM = ("metadata", "model")  # the others have another form on another wire
-RETRY_AFTER_S = {"tenant": 2, "partition": 2, "memory": 5}
+RETRY_AFTER_S = {"tenant": 2, "partition": 2}
 PARENT_NOT_STARTED = HttpError(
     409,
     "parent_not_started",
@@ -176,10 +175,7 @@ class Submitter:
             self._store.keys, new, tenant_limit=limits.tenant_limit, partition_limit=limits.partition_limit
         )
         failpoints.hit("gateway.before_submit")
-        try:
-            status = await self._store.run(call)
-        except Full:
-            raise _refused("memory", "the turn store has no room for new turns") from None
+        status = await self._store.run(call)
         failpoints.hit("gateway.after_submit")
         match status:
             case SubmitStatus.TENANT_FULL:

@@ -110,6 +110,7 @@ class Subscriptions:
 
     async def _listen(self) -> None:
         channels = {self._keys.hint(partition): partition for partition in range(self._keys.partitions)}
+        told = False
         while True:
             missing = set(channels)
 
@@ -128,7 +129,9 @@ class Subscriptions:
                     on_hint=self._hand_out,
                 )
             except HintsLost as error:
-                logs.bind().warning("hints_lost", error=str(error))
+                if self.confirmed.is_set() or not told:  # once for each time that it is lost, not for each try
+                    logs.bind().warning("hints_lost", error=str(error))
+                told = True
             self.confirmed.clear()
             self._distrust("unsubscribed")
             await asyncio.sleep(RECONNECT_S)

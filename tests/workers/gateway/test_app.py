@@ -110,7 +110,7 @@ async def test_another_gateway_goes_on_where_the_first_one_stopped(redis_url: st
         assert [event.partition("-")[0] for event in events] == ["id: 2", "id: 3"]
 
 
-async def test_a_server_that_restarts_ends_no_client() -> None:
+async def test_a_server_that_restarts_ends_no_client_and_is_told_of_once(capsys: pytest.CaptureFixture[str]) -> None:
     with Server(aof=True) as server:
         async with stage(server.url) as on:
             await wait_until(on.gateway.is_ready, "the channels are subscribed to")
@@ -130,3 +130,4 @@ async def test_a_server_that_restarts_ends_no_client() -> None:
                 "event: response.output_text.delta",
                 "event: response.completed",
             ]
+            assert capsys.readouterr().out.count("hints_lost") == 1

@@ -145,3 +145,19 @@ async def test_a_server_without_room_refuses_new_turns_and_accepts_none_of_them(
         await on.client.hset(on.keys.committed(on.keys.partition_of("s")), "full", "1")
         assert await refusal(on) == (429, "memory_full", 5)
         assert await on.client.keys("fl:*:turn:*") == []
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+async def test_a_full_server_is_no_error_of_ours_and_takes_the_same_request_when_it_has_room(
+    redis_url: str, key: str | None
+) -> None:
+    async with stage(redis_url) as on:
+        body = {"request": {"input": "x"}, "upstream": "main", "idempotency_key": key}
+        await on.client.config_set("maxmemory", "1mb")
+        try:
+            async with on.http.post(f"{on.url}/v1/turns", json=body) as answer:
+                assert (answer.status, answer.headers["Retry-After"]) == (429, "5")
+                assert (await answer.json())["error"]["code"] == "memory_full"
+        finally:
+            await on.client.config_set("maxmemory", "0")
+        assert (await on.post("/v1/turns", body))[0] == 201
