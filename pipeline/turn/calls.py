@@ -178,6 +178,10 @@ class Calls:
         if call is not None:
             served.start(call)
 
+    def waits_for(self, event: ToolFinished) -> bool:
+        """Whether this is the answer to a call that the turn does not go on without."""
+        return self._relay.served.find(event) is not None
+
     def tool_finished(self, event: ToolFinished) -> None:
         """A tool has answered."""
         call = self._relay.served.find(event)

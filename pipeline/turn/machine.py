@@ -222,7 +222,10 @@ class Turn:
                 self._blocks += self._answer.tool(event)
                 self._calls.tool_started(event)
             case ToolFinished():
-                self._blocks += self._answer.tool(event)
+                if self._calls.waits_for(
+                    event
+                ):  # any other result comes at its own time: the text on its way is not cut there
+                    self._blocks += self._answer.tool(event)
                 self._calls.tool_finished(event)
             case Status():
                 self._blocks += self._answer.status(event)
