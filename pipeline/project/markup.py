@@ -65,7 +65,7 @@ def plain(markup: str) -> str:
             _list(lists, rest, ordered=name == "ol", closing=closing)
         elif name == "li":
             gap = max(gap, 1)
-            lead = "" if closing else "  " * (len(lists) - 1) + _item(lists)
+            lead = "" if closing else (lead or "  " * (len(lists) - 1)) + _item(lists)
         elif name in _BLOCKS and not lead:
             gap = max(gap, 1 if lists else 2)
         elif name == "tr":

@@ -26,6 +26,8 @@ LIMITED = Canned(
     },
     headers={"Retry-After": "1", "Via": "1.1 loopback"},
 )
+HOLD_MS = 30_000
+"""What is unknown holds its lane so long: beyond it, what is found not to be there is sent late, and so out of order."""
 SHARES: dict[str, dict[Fault, float]] = {
     "send": {
         LIMITED: 0.01,
@@ -90,8 +92,9 @@ class Chats:
 
     @property
     def environ(self) -> dict[str, str]:
-        """The variables that hold the tokens."""
-        return {_variable(name): medium.token for name, medium in _MEDIA.items()}
+        """The variables that hold the tokens; and a longer hold, since Slack answers a question in its own time."""
+        tokens = {_variable(name): medium.token for name, medium in _MEDIA.items()}
+        return {**tokens, "FOLDLINE_DELIVERY_UNKNOWN_HOLD_MS": str(HOLD_MS)}
 
     @property
     def requests(self) -> int:

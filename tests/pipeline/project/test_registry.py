@@ -56,3 +56,8 @@ def test_a_number_alone_is_an_item_without_words_and_is_shown(channel: str, text
 def test_items_with_words_get_nothing_added() -> None:
     (part,) = project(Block(ordinal=0, text="1. a\n\n2. b"), profile_of("matrix"))
     assert json.loads(part.body)["formatted_body"] == "<ol><li><p>a</p></li><li><p>b</p></li></ol>"
+
+
+def test_a_list_that_begins_an_item_keeps_the_items_number_in_plain_text() -> None:
+    (part,) = project(Block(ordinal=0, text="1. - x\n   - y\n2. z"), profile_of("matrix"))
+    assert json.loads(part.body)["body"] == "1. • x\n  • y\n2. z"
