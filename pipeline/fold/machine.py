@@ -120,7 +120,8 @@ class Fold:
             if not item:
                 return slot, self._close(slot, _told(row, slot, event))
             item = _with_input(row, item, event)
-        made = row.apply_done(slot, item) if item else row.finalize(slot, "completed")
+        cut_short = isinstance(event, Status) and event.detail == "incomplete"
+        made = row.apply_done(slot, item) if item else row.finalize(slot, "incomplete" if cut_short else "completed")
         return slot, self._close(slot, made)
 
     def end(self, slot: Slot, status: str) -> Json:

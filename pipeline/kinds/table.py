@@ -150,7 +150,13 @@ KINDS: Final[dict[str, Kind]] = _rows(
         result=told.code_result,
         served=Served(after=("interpreting",), asked=told.code_asked),
     ),
-    _plain("mcp_call", "mcp", needs=(("name", "string"), ("arguments", "string"), ("server_label", "string")), served=Served(failed="failed"), **_MCP),
+    _plain(
+        "mcp_call",
+        "mcp",
+        needs=(("name", "string"), ("arguments", "string"), ("server_label", "string")),
+        served=Served(failed="failed"),
+        **_MCP,
+    ),
     _plain("mcp_tool_call", "mcp", standard=False, **_MCP),  # the older name of mcp_call
     _plain(
         "mcp_list_tools",
@@ -161,7 +167,9 @@ KINDS: Final[dict[str, Kind]] = _rows(
         result=told.tools_result,
         served=Served(failed="failed"),
     ),
-    _plain("mcp_approval_request", "mcpr", needs=(("name", "string"), ("arguments", "string"), ("server_label", "string"))),
+    _plain(
+        "mcp_approval_request", "mcpr", needs=(("name", "string"), ("arguments", "string"), ("server_label", "string"))
+    ),
     _plain("mcp_approval_response", "mcpa", needs=(("approval_request_id", "string"),)),
     _plain(
         "image_generation_call",
@@ -174,7 +182,9 @@ KINDS: Final[dict[str, Kind]] = _rows(
     ),
     _plain("computer_call", "cu", tool="computer", tracks=_TYPED_INPUT, asks="action", needs=(("action", "object?"),)),
     _plain("computer_call_output", "cuo", needs=(("output", "object"),)),
-    _plain("local_shell_call", "lsh", tool="local_shell", tracks=_TYPED_INPUT, asks="action", needs=(("action", "object"),)),
+    _plain(
+        "local_shell_call", "lsh", tool="local_shell", tracks=_TYPED_INPUT, asks="action", needs=(("action", "object"),)
+    ),
     _plain("local_shell_call_output", "lsho", needs=(("output", "string"),)),
     _plain(
         "shell_call",
@@ -210,7 +220,7 @@ KINDS: Final[dict[str, Kind]] = _rows(
     _plain("program", "prog", needs=(("code", "string"),)),
     _plain("program_output", "progo", needs=(("result", "string"),)),
     _plain("compaction", "cmp", progress=("compacting",), needs=(("encrypted_content", "string"),)),
-)  # fmt: skip
+)
 _OTHER: Final = _plain("other", "item", tracks=frozenset({"reasoning", "summary", INPUT}))
 
 

@@ -63,9 +63,10 @@ def reasoning_done(slot: Slot, item: Json) -> Json:
     """The finished reasoning, with what was streamed where it has nothing."""
     merged = {"summary": [], **item}
     for member, track in (("summary", "summary"), ("content", "reasoning")):
-        listed = _mended(merged.get(member), slot.texts(track))
-        if listed or member in merged:
-            merged[member] = listed if isinstance(merged.get(member), list) or listed else merged[member]
+        given = merged.get(member)
+        listed = _mended(given, slot.texts(track))
+        if listed or (member in merged and (given is not None or member == "summary")):
+            merged[member] = listed
     return merged
 
 

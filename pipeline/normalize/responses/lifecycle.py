@@ -129,7 +129,7 @@ def close_item(
     if not item.announced and body is not None:
         tell_start(scribe, item, body, {"item": body})
     finish_texts(scribe, item, body, kind)
-    scribe.status("item_finished", item.number, wire=wire)
+    scribe.status("item_finished", item.number, detail=None if whole else "incomplete", wire=wire)
 
 
 def _done_item(scribe: Scribe, index: int | None, item_id: str, kind: str, body: Frame) -> Item | None:
