@@ -142,13 +142,20 @@ class Assembler:
         return self._pieces[0] if self._pieces else ""
 
     def _emit(self, buffer: str, cut: Cut) -> Block:
-        """Finish the block at the cut and begin the next one behind it."""
+        """Finish the block at the cut and begin the next one behind it.
+
+        What is left of a fence when only its end is, is nothing to show: it goes with what separates.
+        """
+        end = cut.end
+        fence = self._fence
+        if self._opener and fence is not None and cut.fence is None and fence.closes(buffer[:end].strip("\n")):
+            end = 0
         block = Block(
             ordinal=self._numbers.take(),
-            opener=from_units(self._opener) if cut.end else "",
-            text=from_units(buffer[: cut.end]),
-            closer=cut.close if cut.end else "",
-            separator=buffer[cut.end : cut.rest],
+            opener=from_units(self._opener) if end else "",
+            text=from_units(buffer[:end]),
+            closer=cut.close if end else "",
+            separator=buffer[end : cut.rest],
             markers=self.markers,
         )
         rest = buffer[cut.rest :]

@@ -8,7 +8,8 @@ import regex
 from pipeline.project.pieces import Code
 
 SPACES = " \t"
-_LAST_BLANK = regex.compile(r"(?r)[ \t]+")
+_LAST_BLANK = regex.compile(r"(?r)[ \t]+(?!\p{M})")  # a blank with a mark on it is a character to see
+_MARK = regex.compile(r"\p{M}")
 _LAST_CJK = regex.compile(r"(?r)[、。，．！？；：」』）】》〉]")
 _DEPTH = regex.compile(r"[()]|[ \t]+")
 
@@ -31,7 +32,8 @@ def split_text(text: str, offset: int, fits: int) -> tuple[int, int, bool]:
     """Cut a line at its last white space, outside parentheses if possible, else behind CJK punctuation, else anywhere."""
     end = offset + fits
     least = offset + max(1, fits // 4)
-    blank = _LAST_BLANK.search(text, offset, end + 1)
+    seen = end if text[end : end + 1] in SPACES and _MARK.match(text, end + 1) else end + 1
+    blank = _LAST_BLANK.search(text, offset, seen)
     if blank is not None and text.find("(", offset, blank.start()) >= 0:
         blank = _outside(text, offset, end, least) or blank
     if blank is not None and blank.start() >= least and not text[offset : blank.start()].isspace():

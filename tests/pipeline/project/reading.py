@@ -3,14 +3,14 @@
 import html.parser
 import json
 import re
-from typing import Any
+from collections.abc import Callable
 
 import regex
 
 from pipeline.project.parts import Part, Profile
 
 VOID = {"br", "hr"}
-SIZES = {
+SIZES: dict[str, Callable[[str], int]] = {
     "utf16": lambda text: len(text.encode("utf-16-le", "surrogatepass")) // 2,
     "codepoints": len,
     "bytes": lambda text: len(text.encode("utf-8", "surrogatepass")),
@@ -76,7 +76,7 @@ def letters(text: str) -> str:
 
 def check(parts: list[Part], channel: str, profile: Profile) -> None:
     """Hold parts against the bounds of their profile."""
-    size: Any = SIZES[profile.unit]
+    size = SIZES[profile.unit]
     for number, part in enumerate(parts):
         text = measured(part, channel)
         assert part.ordinal == number
