@@ -68,14 +68,21 @@ def run_tests(tree: Path, tests: tuple[str, ...]) -> tuple[int, str]:
 
 
 def plant(mutant: Mutant) -> Result:
-    """Plant one fault in a copy of its own and run its tests."""
+    """Plant one fault in a copy of its own and run its tests. A test that fails without the fault catches nothing."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="foldline-mutant-") as name:
         tree = copy_tree(Path(name))
         target = tree / mutant.path
-        target.write_text(mutant.applied(target.read_text(encoding="utf-8")), encoding="utf-8")
+        sound = target.read_text(encoding="utf-8")
+        target.write_text(mutant.applied(sound), encoding="utf-8")
         code, words = run_tests(tree, mutant.tests)
-    return Result(mutant, failed_test(words) if code == TESTS_FAILED else "", words, time.monotonic() - began)
+        caught_by = failed_test(words) if code == TESTS_FAILED else ""
+        if caught_by:
+            target.write_text(sound, encoding="utf-8")
+            code, without = run_tests(tree, (caught_by.partition(" (")[0],))
+            if code != 0:
+                caught_by, words = "", f"{caught_by} fails without the fault, too:\n{without}"
+    return Result(mutant, caught_by, words, time.monotonic() - began)
 
 
 def failed_test(words: str) -> str:

@@ -40,6 +40,17 @@ def test_one_fault_is_caught_and_one_that_breaks_nothing_is_not() -> None:
     assert "| tool before text |" in as_markdown([result])
 
 
+def test_a_test_that_fails_anyway_catches_nothing() -> None:
+    broken = "tests/scripts/broken_on_purpose.py"
+    path = "pipeline/assemble/answer.py"
+    harmless = Mutant(
+        name="z", breaks="nothing", path=path, edits=(('"""The blocks of one turn', '"""Blocks'),), tests=(broken,)
+    )
+    result = plant(harmless)
+    assert result.caught_by == ""
+    assert "fails without the fault" in result.words
+
+
 def test_only_a_failed_test_counts() -> None:
     assert failed_test("ERROR    asyncio: a log line\n1 error") == ""
     assert failed_test("FAILED tests/a.py::test_b - assert 1") == "tests/a.py::test_b"

@@ -38,10 +38,10 @@ def poison(monkeypatch: pytest.MonkeyPatch, turn: str, error: Callable[[], BaseE
     """Make the core raise for one turn's delta with this text, while the returned list holds True."""
     push, armed = Turn.push, [True]
 
-    def poisoned(self: Turn, event: Event) -> Output:
+    def poisoned(self: Turn, event: Event, producer: str) -> Output:
         if armed[0] and isinstance(event, TextDelta) and event.text == text and _turn_of(self) == turn:
             raise error()
-        return push(self, event)
+        return push(self, event, producer)
 
     names: dict[int, str] = {}
     init = Turn.__init__

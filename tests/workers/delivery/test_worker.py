@@ -12,6 +12,10 @@ from ledger.states import State
 from tests.support.receivers import Act
 from tests.support.waiting import wait_until
 from tests.workers.delivery.conftest import SECRET, Site
+from workers.delivery.channels.contract import Message
+from workers.delivery.channels.webhook import Webhook
+from workers.delivery.gate import Gate
+from workers.delivery.outcomes import Outcome
 
 Arrange = Callable[[str, Callable[[], None]], None]
 
@@ -277,6 +281,24 @@ async def test_an_attempt_that_outlives_its_owners_token_still_writes_its_receip
     site.receiver.release()
     await site.until(1, State.SENT, timeout_s=5)
     assert len(site.receiver.requests) == 1
+
+
+async def test_a_channel_that_raises_costs_nothing_but_the_attempt(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    send = Webhook.send
+    raised: list[str] = []
+
+    async def raises_once(self: Webhook, message: Message, gate: Gate) -> Outcome:
+        if not raised:
+            raised.append(message.attempt)
+            raise RuntimeError("a fault of ours")
+        return await send(self, message, gate)
+
+    monkeypatch.setattr(Webhook, "send", raises_once)
+    await site.turn("hook", blocks=2)
+    site.start()
+    await site.until(2, State.SENT)
+    assert texts(site) == wanted(2)
+    assert [part.attempts for part in await site.parts()] == [2, 1]
 
 
 async def test_turns_of_a_serial_session_wait_for_those_before_them(site: Site) -> None:
