@@ -318,7 +318,7 @@ class Packer:
             self._offset = rest if rest < len(op.text) else 0
             return at if self._offset else at + 1
         if isinstance(op, Text):
-            text = text.rstrip(SPACES) if self._filled or self._keeps_blank else text.strip(SPACES)
+            text = text.rstrip(SPACES) if self._filled or self._offset or self._keeps_blank else text.strip(SPACES)
         self._put_waiting(at)
         self._pieces.append(text)
         active = [(span, span.reopen) for span in self._active]
