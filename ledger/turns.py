@@ -186,33 +186,6 @@ def submit(keys: Keyspace, new: NewTurn, *, tenant_limit: int, partition_limit: 
     if new.parent and keys.partition_of_turn(new.parent) != partition:
         msg = f"{new.turn} cannot be a child of {new.parent}: they are of two partitions"
         raise ValueError(msg)
-    fields: dict[str, str | int] = {
-        "v": RECORD_VERSION,
-        "id": new.turn,
-        "state": "queued",
-        "tenant": new.tenant,
-        "runtime": new.runtime,
-        "session": new.session,
-        "upstream": new.upstream,
-        "request": new.request,
-        "started": new.started,
-        "targets": new.targets,
-        "serial": int(new.serial),
-        "tools_token": new.tools_token,
-        "parent": new.parent,
-        "parent_call": new.parent_call,
-        "mode": SHADOW if new.shadow_ms else LIVE,
-        "queue_ms": new.limits.queue_ms,
-        "turn_ms": new.limits.turn_ms,
-        "silence_ms": new.limits.silence_ms,
-        "tool_ms": new.limits.tool_ms,
-        "bytes_max": new.limits.bytes,
-        "frames_next": 0,
-        "blocks_next": 0,
-        "planned": 0,
-        "open_parts": 0,
-    }
-
     def decode(reply: Any) -> SubmitStatus:
         if as_text(reply) == "FULL":
             raise Full(f"turn {new.turn} is not accepted: the server's memory is past the producers' share")
@@ -241,10 +214,40 @@ def submit(keys: Keyspace, new: NewTurn, *, tenant_limit: int, partition_limit: 
             new.parent,
             new.external_token,
             new.shadow_ms,
-            *(item for pair in fields.items() for item in pair),
+            *(item for pair in _fields(new).items() for item in pair),
         ),
         decode,
     )
+
+
+def _fields(new: NewTurn) -> dict[str, str | int]:
+    """The record of a turn that nobody has taken."""
+    return {
+        "v": RECORD_VERSION,
+        "id": new.turn,
+        "state": "queued",
+        "tenant": new.tenant,
+        "runtime": new.runtime,
+        "session": new.session,
+        "upstream": new.upstream,
+        "request": new.request,
+        "started": new.started,
+        "targets": new.targets,
+        "serial": int(new.serial),
+        "tools_token": new.tools_token,
+        "parent": new.parent,
+        "parent_call": new.parent_call,
+        "mode": SHADOW if new.shadow_ms else LIVE,
+        "queue_ms": new.limits.queue_ms,
+        "turn_ms": new.limits.turn_ms,
+        "silence_ms": new.limits.silence_ms,
+        "tool_ms": new.limits.tool_ms,
+        "bytes_max": new.limits.bytes,
+        "frames_next": 0,
+        "blocks_next": 0,
+        "planned": 0,
+        "open_parts": 0,
+    }
 
 
 def read_turn(keys: Keyspace, turn: str) -> Call[TurnRecord | None]:

@@ -41,7 +41,7 @@ def test_a_table_without_a_place_is_refused(tmp_path: Path) -> None:
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_text("no markers\n", encoding="utf-8")
-    with pytest.raises(RenderError, match="no file has a place for: .*bounds"):
+    with pytest.raises(RenderError, match=r"no file has a place for: .*bounds"):
         render_docs.render_all(tmp_path)
 
 
