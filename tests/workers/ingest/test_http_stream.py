@@ -123,6 +123,16 @@ async def test_an_error_answer_carries_status_and_wait(upstream: Upstream, sessi
     assert failed.error.message == "Slow down."
 
 
+@pytest.mark.parametrize("before", [b"", b"\n  ", b"\xef\xbb\xbf"])
+async def test_a_page_with_status_200_is_no_answer_and_told_in_its_words(
+    upstream: Upstream, session: aiohttp.ClientSession, before: bytes
+) -> None:
+    upstream.then(raw(before + b"<!doctype html><html>", b"<title>Come back later</title></html>"))
+    failed = await failure_of(session, configured(upstream.base_url))
+    assert failed.error.code == "upstream_bad_response"
+    assert failed.error.message == "Come back later"
+
+
 async def test_a_page_of_a_proxy_is_an_error_with_its_title(upstream: Upstream, session: aiohttp.ClientSession) -> None:
     upstream.then(html(502, "Bad gateway of the test"))
     failed = await failure_of(session, configured(upstream.base_url))

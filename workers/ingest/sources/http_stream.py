@@ -20,6 +20,7 @@ from workers.runtime.clock import Clock
 
 ERROR_BODY_BYTES = 64 * 1024
 """Of an error's body we read no more: enough for any message, bounded for a page without end."""
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 READ_BUFFER_BYTES = 32 * 1024
 """The client stops reading the socket at twice this; the rest waits in the kernel and at the upstream."""
 
@@ -41,6 +42,7 @@ class HttpSource:
     def __init__(self, response: aiohttp.ClientResponse, read_timeout_ms: int) -> None:
         self._response = response
         self._read_timeout_ms = read_timeout_ms
+        self._has_begun = False
 
     def introduce(self, adapter: Adapter) -> None:
         """Nothing is known here that the body does not say."""
@@ -53,11 +55,17 @@ class HttpSource:
         """Wait for the next bytes, as many as have come; empty at the end of the body."""
         try:
             async with asyncio.timeout(self._read_timeout_ms / 1000):
-                return await self._response.content.readany()
+                chunk = await self._response.content.readany()
         except TimeoutError:
             raise SourceError(_stalled(self._read_timeout_ms), Phase.BODY) from None
         except (aiohttp.ClientError, OSError) as error:
             raise SourceError(_cut(error, "before its answer ended"), Phase.BODY) from None
+        if not self._has_begun and (start := chunk.removeprefix(BYTE_ORDER_MARK).strip()):
+            self._has_begun = True
+            if start.startswith(b"<"):  # a page of whoever stands between; no line of a stream and no JSON begins so
+                page = chunk + await _read_error(self._response, self._read_timeout_ms)
+                raise refused(self._response.status, {"Content-Type": "text/html"}, page, 0)
+        return chunk
 
     def close(self) -> None:
         """Close the connection, whatever is still on it."""
