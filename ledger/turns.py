@@ -186,6 +186,7 @@ def submit(keys: Keyspace, new: NewTurn, *, tenant_limit: int, partition_limit: 
     if new.parent and keys.partition_of_turn(new.parent) != partition:
         msg = f"{new.turn} cannot be a child of {new.parent}: they are of two partitions"
         raise ValueError(msg)
+
     def decode(reply: Any) -> SubmitStatus:
         if as_text(reply) == "FULL":
             raise Full(f"turn {new.turn} is not accepted: the server's memory is past the producers' share")
