@@ -33,6 +33,9 @@ def test_every_runtime_has_the_same_defaults() -> None:
     [
         ({"max_chars": 300}, "min_chars", 300),  # the minimum is lowered to the maximum
         ({"min_chars": 500, "max_chars": 100}, "min_chars", 100),
+        ({"max_chars": 64, "idle_ms": 25}, "min_chars", 64),
+        ({"max_chars": 64, "idle_ms": 25}, "idle_ms", 25),
+        ({"max_chars": 1800}, "max_chars", 1800),
         ({"max_chars": 1800.6}, "max_chars", 1801),
         ({"max_chars": -4}, "max_chars", 1),
         ({"max_chars": math.inf}, "max_chars", 1_000_000),
