@@ -42,7 +42,10 @@ async def check(chat: Site, medium: Medium, server: Any, *, arrived: bool) -> No
     assert told(medium, server) == (TEXTS if arrived else TEXTS[1:])
 
 
-@pytest.mark.parametrize("act", [Act.RESET_BEFORE, Act.RESET_AFTER, Act.FAIL_AFTER, Act.GARBAGE_AFTER])
+LONG = [pytest.param(act, marks=pytest.mark.long) for act in (Act.FAIL_AFTER, Act.GARBAGE_AFTER, Act.CUT_AFTER)]
+
+
+@pytest.mark.parametrize("act", [Act.RESET_BEFORE, Act.RESET_AFTER, *LONG])
 async def test_what_was_lost_is_sent_once(chat: Site, medium: Medium, server: Any, act: Act) -> None:
     server.play(act)
     await chat.turn("chat", blocks=3)
