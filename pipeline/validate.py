@@ -255,5 +255,5 @@ def _item_of(event: Event, wire: dict[str, Any]) -> tuple[int | None, dict[str, 
 
 def _id_of(item: dict[str, Any], wire: dict[str, Any]) -> str:
     """An item's id; some tools' items have it beside them."""
-    item_id = item.get("id") or wire.get("item_id")
+    item_id = item.get("id") or item.get("item_id") or wire.get("item_id")
     return item_id if isinstance(item_id, str) else ""

@@ -177,7 +177,7 @@ class ResponsesAdapter:
             frame["defects"] = defects
         told = len(scribe.out)
         handler(scribe, kind, frame)
-        if defects and not any(getattr(event, "wire", None) is frame for event in scribe.out[told:]):
+        if defects and not any(_tells(event, frame, defects[0]) for event in scribe.out[told:]):
             scribe.untold[:0] = defects  # the event said nothing that is told: the next one carries them
         if handler is ending.on_terminal:
             self.ended = True
@@ -220,3 +220,9 @@ class ResponsesAdapter:
                 self._scribe.error = first
                 return
         self._malformed(body, "server-sent events or a response")
+
+
+def _tells(event: Event, frame: Frame, why: Defect) -> bool:
+    """Whether an event carries the frame, or what was wrong with it."""
+    wire = getattr(event, "wire", None)
+    return wire is frame or (wire is not None and why in wire.get("defects", ()))

@@ -50,6 +50,8 @@ def on_progress(scribe: Scribe, kind: str, frame: Frame) -> None:
         wanted = kind.split(".")[1]
         item = next((one for one in reversed(items.by_number.values()) if one.kind == wanted and not one.done), None)
     if item is None:
+        why = defect("item_unknown", "$.output_index", "an item that was added", frame.get("output_index"))
+        frame["defects"] = [*frame.get("defects", ()), why]
         on_unknown(scribe, kind, frame)
         return
     frame.pop("output_index", None)

@@ -162,8 +162,7 @@ def on_input_done(scribe: Scribe, kind: str, frame: Frame) -> None:
 def on_input_start(scribe: Scribe, kind: str, frame: Frame) -> None:
     """Tell of one of several inputs."""
     item = _item_of(scribe, frame, INPUT, INPUT_STARTS[kind].name)
-    if not item.announced or not _may_stream(scribe, kind, item, INPUT, ""):
-        on_unknown(scribe, kind, frame)
+    if not _may_stream(scribe, kind, item, INPUT, ""):
         return
     _strip(frame, "", "")
     scribe.status("input_started", item.number, wire=frame)
@@ -176,7 +175,7 @@ def _number_of(frame: Frame, row: Kind) -> int:
 
 def _tell_held(scribe: Scribe, kind: str, item: Item, frame: Frame) -> None:
     why = defect("item_unknown", "$.item_id", "an item that was added", frame.get("item_id"))
-    scribe.status("held", item.number, detail={"event": kind}, wire={"defects": [why]})
+    scribe.status("held", item.number, detail={"event": kind}, wire={"defects": [*frame.get("defects", ()), why]})
 
 
 def on_part_added(scribe: Scribe, kind: str, frame: Frame) -> None:
