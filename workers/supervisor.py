@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from workers.embedded import EmbeddedServerError
 from workers.runtime.clock import SystemClock
 from workers.runtime.parent import die_with_parent
 
@@ -157,7 +156,7 @@ class Supervisor:
                 began = self._clock.boottime_ms()
                 try:
                     server.revive()
-                except (OSError, EmbeddedServerError) as error:
+                except Exception as error:  # noqa: BLE001 - told and tried again, whatever keeps it from starting
                     self._sink("server", f"[could not start: {error}]")
 
     async def _mourn(self, name: str, code: int, waited_s: float, began_ms: int, stop: asyncio.Event) -> float:
