@@ -12,8 +12,10 @@ from tests.support.receivers import Act
 from tests.support.waiting import wait_until
 from tests.workers.delivery.conftest import SECRET, Site
 from workers.config import TargetConfig
+from workers.delivery.channels.contract import Message
 from workers.delivery.channels.webhook import Webhook
-from workers.delivery.outcomes import Capability, Found
+from workers.delivery.gate import Gate
+from workers.delivery.outcomes import Capability, Found, Outcome
 from workers.runtime.clock import SystemClock
 
 Arrange = Callable[[str, Callable[[], None]], None]
@@ -109,3 +111,39 @@ async def test_a_question_is_signed_and_a_receiver_that_is_away_is_unclear(site:
     await site.receiver.stop()
     assert await hook.find(part, at=1, timeout_s=5) is Found.UNCLEAR
     await hook.close()
+
+
+async def test_a_pause_longer_than_the_quarantine_between_look_and_write_is_detected(
+    asked: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What no check can prevent: the process stands still after its last look at the lease, and writes when another has sent."""
+    send, wakes = Webhook.send, asyncio.Event()
+    first: list[str] = []
+
+    async def sleeps_once(self: Webhook, message: Message, gate: Gate) -> Outcome:
+        if first:
+            return await send(self, message, gate)
+        first.append(message.attempt)
+        await wakes.wait()
+        monkeypatch.setattr(gate, "_remaining_ms", lambda: 1 << 40)
+        monkeypatch.setattr(gate, "_ends_at_ms", SystemClock().boottime_ms() + 5_000)
+        return await send(self, message, gate)
+
+    monkeypatch.setattr(Webhook, "send", sleeps_once)
+    await asked.turn("hook", blocks=1)
+    life = asked.start()
+    await wait_until(lambda: first, "the attempt")
+    owner = asked.desk.keys.owner("delivery", 1)
+    await asked.desk.client.hset(owner, mapping={"token": "99:other", "lease_until": 0})
+    await wait_until(lambda: 1 not in life.worker._serving, "the loss to be noticed")
+    asked.start()
+    await asked.until(1, State.SENT)
+    wakes.set()
+
+    async def detected() -> bool:
+        [part] = await asked.parts()
+        return part.duplicate_detected
+
+    await wait_until(detected, "the duplicate to be recorded")
+    assert texts(asked) == ["text 0", "text 0"]
+    await wait_until(lambda: "duplicate_detected" in capsys.readouterr().out, "the alarm")
