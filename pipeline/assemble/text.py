@@ -47,6 +47,7 @@ class Assembler:
     def __init__(self, settings: StreamSettings, numbers: Numbers | None = None) -> None:
         self.markers: dict[str, Any] = {}
         self._look = False
+        self._quiet = self._free = self._full = 0
         self._settings = settings
         self._by_paragraph = settings.preference == "paragraph" or settings.chunk_mode == "newline"
         self._numbers = numbers or Numbers()
@@ -74,8 +75,10 @@ class Assembler:
         if not text.isascii():
             text = in_units(text)
         self._pieces.append(text)
-        self._free -= len(text)
-        return [] if self._free >= 0 else self._more(text)
+        self._free = free = self._free - len(text)
+        if free >= 0 or (free >= self._full and not self._look and "\n" not in text):
+            return []
+        return self._more(text)
 
     def idle(self) -> list[Block]:
         """Give out what is held, when it is enough for a message."""
@@ -126,6 +129,7 @@ class Assembler:
         self._room = self._settings.max_chars - len(self._opener)
         self._quiet = min(self._settings.min_chars, self._room) if self._by_paragraph else self._room
         self._free = self._quiet  # characters that may come before anything has to be looked at
+        self._full = self._quiet - self._room  # the same when it is full
         self._look = self._by_paragraph  # whether a paragraph may have ended since the last look
         self._line_start = line_start
         self._pending: Fence | None = None  # the block begins within the line that opens this
@@ -164,6 +168,8 @@ class Assembler:
         self._pending = cut.pending
         if cut.pending is not None:  # its line's end is to be seen at once
             self._quiet = self._free = 0
+            self._full = -self._room
+            self._look = True
         self._free -= len(rest)
         return block
 
