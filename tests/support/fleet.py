@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import msgspec
+from msgspec import UNSET
 
 from ledger.commands import Call, Scripts
 from ledger.delivery import parts_of, read_part
@@ -42,8 +43,9 @@ T = TypeVar("T")
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMITS = TurnLimits(queue_ms=60_000, turn_ms=120_000, silence_ms=60_000, tool_ms=60_000, bytes=1 << 24)
-SETTINGS = {"min_chars": 60, "max_chars": 120, "idle_ms": 600_000}
-"""Small blocks, so that a short text has several; no idle flush, so that two runs cut alike."""
+SETTINGS = {"min_chars": 90, "max_chars": 90, "idle_ms": 5_000}
+"""Small blocks, so that a short text has several. A silence gives out what holds the minimum; here that is a full block, so a gate that
+stands for long cuts nothing, unless it leaves exactly 90 characters held. None of the texts in `tests/fleet` does."""
 
 TIMES: Mapping[str, str] = {
     "FOLDLINE_REDIS_BLOCK_MS": "200",
@@ -214,15 +216,19 @@ class Fleet:
         turn_hex: str = "0" * 24,
         settings: Mapping[str, Any] | None = None,
         at: int = 1_750_000_000_000,
+        parent: str = "",
+        parent_call: str = "",
     ) -> str:
-        """Submit a turn under a chosen id; returns the id."""
+        """Submit a turn under a chosen id, as a child when it has a parent; returns the id."""
         turn = make_turn_id(self.keys.partition_of(session), turn_hex)
         wanted = [Target(channel=str(self.targets[name]["channel"]), name=name) for name in targets]
         started = TurnStarted(
             seq=0,
             at=at,
             fold=FOLD_VERSION,
-            runtime="main",
+            runtime="subagent" if parent else "main",
+            parent=parent or None,
+            parent_call=parent_call or UNSET,
             wire=str(self.upstreams[upstream].get("wire", "responses")),
             turn=turn,
             session=session,
@@ -233,9 +239,11 @@ class Fleet:
         new = NewTurn(
             turn=turn,
             tenant="test",
-            runtime="main",
+            runtime="subagent" if parent else "main",
             session=session,
             upstream=upstream,
+            parent=parent,
+            parent_call=parent_call,
             request=msgspec.json.encode({"model": "sample-1", **(request or {"input": "Hello."})}).decode(),
             started=encode(started).decode(),
             targets=msgspec.json.encode(wanted).decode(),
