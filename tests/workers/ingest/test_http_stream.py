@@ -62,6 +62,34 @@ async def test_silence_is_a_stall(upstream: Upstream, session: aiohttp.ClientSes
     await upstream.left()
 
 
+class Sleeper(SystemClock):
+    """A clock that jumps ahead once, as it does for a process that was frozen."""
+
+    def __init__(self, asleep_ms: int) -> None:
+        self.asleep_ms = asleep_ms
+        self.readings = 0
+
+    def boottime_ms(self) -> int:
+        self.readings += 1
+        return super().boottime_ms() + (self.asleep_ms if self.readings > 1 else 0)
+
+
+async def test_a_time_out_that_this_process_slept_through_is_not_the_upstreams_stall(
+    upstream: Upstream, session: aiohttp.ClientSession
+) -> None:
+    upstream.then(raw(b"data: 1\n\n", b"data: 2\n\n"))
+    upstream.pause_before(1)
+    config = configured(upstream.base_url, read_timeout_ms=100)
+    clock = Sleeper(60_000)
+    source = await open_source(session, build(config, '{"input":"hi"}', {}), config, clock)
+    assert await source.read() == b"data: 1\n\n"
+    clock.readings = 0
+    reading = asyncio.ensure_future(source.read())
+    await wait_until(lambda: clock.readings >= 3, "the wait after the sleep")
+    upstream.release()
+    assert await reading == b"data: 2\n\n"
+
+
 async def test_no_answer_at_all_is_a_stall(upstream: Upstream, session: aiohttp.ClientSession) -> None:
     upstream.then(text("x"))
     upstream.pause_before(HEADERS)

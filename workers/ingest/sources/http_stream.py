@@ -20,6 +20,8 @@ from workers.runtime.clock import Clock
 
 ERROR_BODY_BYTES = 64 * 1024
 """Of an error's body we read no more: enough for any message, bounded for a page without end."""
+STOOD_STILL_MS = 500
+"""A time-out that is so late shows that the process did not run: frozen, or on a machine that slept."""
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 READ_BUFFER_BYTES = 32 * 1024
 """The client stops reading the socket at twice this; the rest waits in the kernel and at the upstream."""
@@ -39,9 +41,10 @@ def open_session() -> aiohttp.ClientSession:
 class HttpSource:
     """The body of a 200 answer."""
 
-    def __init__(self, response: aiohttp.ClientResponse, read_timeout_ms: int) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, read_timeout_ms: int, clock: Clock) -> None:
         self._response = response
         self._read_timeout_ms = read_timeout_ms
+        self._clock = clock
         self._has_begun = False
 
     def introduce(self, adapter: Adapter) -> None:
@@ -54,8 +57,7 @@ class HttpSource:
     async def read(self) -> bytes:
         """Wait for the next bytes, as many as have come; empty at the end of the body."""
         try:
-            async with asyncio.timeout(self._read_timeout_ms / 1000):
-                chunk = await self._response.content.readany()
+            chunk = await self._wait()
         except TimeoutError:
             raise SourceError(_stalled(self._read_timeout_ms), Phase.BODY) from None
         except (aiohttp.ClientError, OSError) as error:
@@ -66,6 +68,17 @@ class HttpSource:
                 page = chunk + await _read_error(self._response, self._read_timeout_ms)
                 raise refused(self._response.status, {"Content-Type": "text/html"}, page, 0)
         return chunk
+
+    async def _wait(self) -> bytes:
+        """Wait for bytes. A time-out that ran while this process stood still says nothing of the upstream: it is given another."""
+        while True:
+            began = self._clock.boottime_ms()
+            try:
+                async with asyncio.timeout(self._read_timeout_ms / 1000):
+                    return await self._response.content.readany()
+            except TimeoutError:
+                if self._clock.boottime_ms() - began < self._read_timeout_ms + STOOD_STILL_MS:
+                    raise
 
     def close(self) -> None:
         """Close the connection, whatever is still on it."""
@@ -95,7 +108,7 @@ async def open_source(
     except (aiohttp.ClientError, OSError) as error:
         raise SourceError(_cut(error, "before it answered"), Phase.ANSWER) from None
     if response.status == 200:
-        return HttpSource(response, upstream.read_timeout_ms)
+        return HttpSource(response, upstream.read_timeout_ms, clock)
     try:
         body = await _read_error(response, upstream.read_timeout_ms)
         raise refused(response.status, response.headers, body, clock.now_ms())
