@@ -149,15 +149,12 @@ class Relay:
             wire = {name: value for name, value in wire.items() if name != "output_index"}  # it names no item of ours
         self.in_progress(None)
         restored: dict[str, Any] = {}
-        if event.item is not None:
-            if slot is None or slot.index < 0:
-                restored["output_index"] = event.item
-            else:
-                if not slot.announced:
-                    self.announce(slot)
-                restored["output_index"] = slot.index
-                if "item_id" in wire or _is_progress(kind):
-                    restored["item_id"] = slot.id
+        if slot is not None and slot.id:
+            if not slot.announced:
+                self.announce(slot)
+            restored["output_index"] = slot.index
+            if "item_id" in wire or _is_progress(kind):
+                restored["item_id"] = slot.id
         if event.content is not None:
             summary = kind.startswith("response.reasoning_summary")
             restored["summary_index" if summary else "content_index"] = event.content

@@ -1,4 +1,4 @@
-"""A recorded body in one go: the synchronous driver of a turn."""
+"""A recorded body, or events at hand, in one go: the synchronous drivers of a turn. The live one is the fold worker."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -45,6 +45,13 @@ def decode(
     for chunk in data:
         decoded.take(adapter.feed(chunk), late=adapter.late)
     decoded.take(adapter.close(), late=adapter.late)
+    return decoded.result()
+
+
+def collect(events: Iterable[Event], validation: Validation = Validation.LENIENT, *, turn: str = "") -> Decoded:
+    """Take a turn's events that are at hand, and give everything that comes of them."""
+    decoded = _Decoding(turn, "canonical", validation, {}, idle=False)
+    decoded.take(list(events), late=0)
     return decoded.result()
 
 

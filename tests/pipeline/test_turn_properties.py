@@ -99,7 +99,7 @@ def check_public(frames: Any) -> None:
     accumulate(frames)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(EDITS)
 def test_a_broken_upstream_never_breaks_the_public_stream(edits: list[tuple[str, int, int, Any]]) -> None:
     events = edited(edits)
@@ -114,7 +114,7 @@ def test_a_broken_upstream_never_breaks_the_public_stream(edits: list[tuple[str,
         return
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(EDITS)
 def test_our_own_strict_decoder_accepts_what_we_relay(edits: list[tuple[str, int, int, Any]]) -> None:
     decoded = run(edited(edits))
@@ -128,7 +128,7 @@ def test_our_own_strict_decoder_accepts_what_we_relay(edits: list[tuple[str, int
     assert data_of(again.frames) == data_of(decoded.frames)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.lists(st.integers(1, 400), min_size=1, max_size=40))
 def test_the_cut_of_the_bytes_changes_nothing(sizes: list[int]) -> None:
     data = body(BASE)
@@ -142,7 +142,7 @@ def test_the_cut_of_the_bytes_changes_nothing(sizes: list[int]) -> None:
     assert (one.frames, one.blocks, one.payload) == (other.frames, other.blocks, other.payload)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.integers(0, len(BASE)))
 def test_a_turn_rebuilt_at_any_point_goes_on_byte_for_byte(restart: int) -> None:
     """Takes the fold worker's death between two events: the next one folds the log again, effects off."""
