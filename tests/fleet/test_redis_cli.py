@@ -13,6 +13,19 @@ from tests.support.servers import Server, server_binary
 pytestmark = [pytest.mark.long, pytest.mark.timeout(120)]
 
 
+NOTHING = (
+    "what is being sent now",
+    "what waits for a retry",
+    "what does nobody know",
+    "what was given up",
+    "what did a child tell",
+    "which turns are shadowed",
+    "which runtimes are switched",
+    "what did the other path send",
+)
+"""Questions to which a turn that was carried and delivered undisturbed answers nothing."""
+
+
 def documented() -> dict[str, str]:
     """Question to command, as the page has them."""
     text = (ROOT / "ARCHITECTURE.md").read_text()
@@ -87,14 +100,7 @@ async def test_what_the_page_tells_an_operator_to_type_shows_what_it_says(redis_
     assert said["which deliveries has a turn"][0].startswith(f"{turn}/0/")
     state, _, attempts, *_ = said["was a part sent"]
     assert (state, attempts) == ("sent", "1")
-    for question in ("what is being sent now", "what waits for a retry", "what does nobody know", "what was given up"):
-        assert said[question] == [""]
-    for question in (
-        "what did a child tell",
-        "which turns are shadowed",
-        "which runtimes are switched",
-        "what did the other path send",
-    ):
+    for question in NOTHING:
         assert said[question] == [""]
     schema = said["what does the schema say"]
     assert dict(zip(schema[::2], schema[1::2], strict=True))["partitions"] == str(s.fleet.keys.partitions)
