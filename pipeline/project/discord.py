@@ -18,7 +18,7 @@ CONTENT_TYPE = "text/markdown; variant=discord; charset=utf-8"
 _SPECIAL = re.compile(r"[\\*_~`|<@\[]")
 _SIGN = re.compile(
     r"(?P<url>https?://[^\s<>`]+)"
-    r"|(?P<everyone>@)(?=everyone|here)"
+    r"|(?P<everyone>@)(?=everyone|here|channel)"
     r"|(?P<mention><)(?=[@#]|id:)"
     r"|(?P<pair>~~|\|\||\]\()"
     r"|(?P<slash>\\)(?=[!-/:-@\[-`{-~])"

@@ -56,6 +56,7 @@ class _Words:
     base: int
     active: list[tuple[Span, str]]
     used: int
+    filled: bool
 
 
 class Packer:
@@ -85,10 +86,14 @@ class Packer:
     def pack(self, ops: Sequence[Op]) -> list[str]:
         """Return the messages."""
         at, end = 0, len(ops)
+        began = (-1, 0)
         while at < end:
             op = ops[at]
             if isinstance(op, _TEXTS):
+                made = len(self._parts)
                 at = self._text(ops, at, op)
+                if len(self._parts) > made:
+                    began = self._goes_on(began, (at, self._offset))
                 continue
             if isinstance(op, Break):
                 self._break(op)
@@ -106,6 +111,13 @@ class Packer:
         if self._filled:
             self._finish()
         return self._parts
+
+    @staticmethod
+    def _goes_on(began: tuple[int, int], begins: tuple[int, int]) -> tuple[int, int]:
+        """Every message begins behind the one before it: a block that would be packed for ever is refused instead."""
+        if begins <= began:
+            raise RuntimeError(f"packing stands still at operation {begins[0]}, character {begins[1]}")
+        return begins
 
     # -- one message
 
@@ -186,7 +198,7 @@ class Packer:
             self._put_waiting(at)
         if " " in text and isinstance(op, Text):
             opens = [(span, span.reopen) for span in self._active] if self._active else []
-            self._words = _Words(at, len(self._pieces), len(op.text) - len(text), opens, self._used)
+            self._words = _Words(at, len(self._pieces), len(op.text) - len(text), opens, self._used, self._filled)
         self._pieces.append(text)
         self._used += size
         self._lines += breaks
@@ -261,8 +273,8 @@ class Packer:
             else (split_text(op.text, self._offset, self._fits(op, room) if rows >= 0 else 0))
         )
         if not soft:
-            if self._filled and op.text[0] in SPACES and self._used * 4 >= self._limit:
-                return self._end_at(self._place(at, Break("", Gap.LINE), list(self._waiting)))
+            if self._filled and op.text.startswith(tuple(SPACES)) and self._used * 4 >= self._limit:
+                return self._end_at(self._place(at, Break("", Gap.LINE, op.resume), list(self._waiting)))
             if (words := self._between_words(ops)) is not None:
                 return words
             places = [place for place in (now, *self._places.values()) if place is not None]
@@ -272,7 +284,7 @@ class Packer:
         if cut > self._offset:
             return self._divide(at, op, cut, rest)
         if self._filled:
-            return self._end_at(self._place(at, Break("", Gap.LINE), list(self._waiting)))
+            return self._end_at(self._place(at, Break("", Gap.LINE, op.resume), list(self._waiting)))
         if self._plainer():
             return at
         cut = self._least(op.text, self._fits(op, max(room, 1)))
@@ -324,7 +336,7 @@ class Packer:
         active = [(span, span.reopen) for span in self._active]
         if self._keeps_blank and isinstance(op, Text) and not active:
             rest = cut
-        lead: list[_Waiting] = [Lead(op.resume)] if isinstance(op, Code) and op.resume else []
+        lead: list[_Waiting] = [Lead(op.resume)] if op.resume else []
         self._finish()
         self._offset = rest if rest < len(op.text) else 0
         self._reopen(active, lead)
@@ -347,16 +359,17 @@ class Packer:
         text = self._pieces[words.pieces]
         blank = text.rfind(" ")
         head = text[:blank].rstrip(SPACES)
-        if (words.used + self._size(head)) * 4 < self._limit or (not head and (not words.pieces or words.active)):
+        if (words.used + self._size(head)) * 4 < self._limit or (not head and (not words.filled or words.active)):
             return None
-        whole = ops[words.op].text  # type: ignore[union-attr]  # it was a text
+        op = ops[words.op]
+        whole, resume = (op.text, op.resume) if isinstance(op, Text) else ("", "")
         rest = words.base + (len(head) if self._keeps_blank and not words.active else blank + 1)
         del self._pieces[words.pieces :]
         self._pieces.append(head)
         self._active = [span for span, _ in words.active]
         self._finish()
         self._offset = rest if rest < len(whole) else 0
-        self._reopen(words.active, [])
+        self._reopen(words.active, [Lead(resume)] if resume else [])
         return words.op if self._offset else words.op + 1
 
     def _reopen(self, active: list[tuple[Span, str]], waiting: list[_Waiting]) -> None:

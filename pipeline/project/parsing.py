@@ -16,6 +16,7 @@ MATH = "latex"
 _INLINE_MATH = re.compile(
     r"\$\$(?!\$)(.+?)\$\$|\$(?![\s$])([^\n$]*[^\s$\\])\$(?!\d)|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL
 )
+_FORMULA = re.compile(r"[\\^_={}<>+*/\d]")  # else an escaped bracket is just that
 _OPENERS = {"$$": "$$", "\\[": "\\]"}
 
 
@@ -30,11 +31,13 @@ def _inline_math(state: StateInline, silent: bool) -> bool:
     if mark != "$" and (mark != "\\" or state.src[state.pos + 1 : state.pos + 2] not in {"(", "["}):
         return False
     match = _INLINE_MATH.match(state.src, state.pos, state.posMax)
-    if match is None:
+    if match is None or (mark == "\\" and _FORMULA.search(match[3] or match[4]) is None):
+        return False
+    formula = " ".join((match[1] or match[2] or match[3] or match[4]).split())
+    if not formula:
         return False
     if not silent:
-        token = state.push("code_inline", "code", 0)
-        token.content = " ".join((match[1] or match[2] or match[3] or match[4]).split())
+        state.push("code_inline", "code", 0).content = formula
     state.pos = match.end()
     return True
 

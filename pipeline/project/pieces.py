@@ -24,9 +24,10 @@ class Span:
 
 
 class Text(NamedTuple):
-    """Text of one line, rendered; may be cut at white space."""
+    """Text of one line, rendered; may be cut at white space, and goes on behind `resume`."""
 
     text: str
+    resume: str = ""
 
 
 class Code(NamedTuple):

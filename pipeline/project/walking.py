@@ -9,7 +9,7 @@ from pipeline.project import tables
 from pipeline.project.dialect import ZERO_WIDTH, Dialect, Marks, shown_info
 from pipeline.project.pieces import Break, Close, Code, Drop, Gap, Lead, Op, Open, Span, Text
 
-_LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
+_LINE_BREAK = re.compile(r" *<br\s*/?> *", re.IGNORECASE)
 _TASK = {"[ ] ": "☐ ", "[x] ": "☑ ", "[X] ": "☑ "}
 _MARKS = {"strong_open": "strong", "em_open": "em", "s_open": "strike"}
 _CLOSERS = {"strong_close": "strong", "em_close": "em", "s_close": "strike"}
@@ -75,7 +75,7 @@ class Walker:
             if index:
                 self._line()
             if line.strip():
-                self.ops.append(Text(self._dialect.text(line, first=True)))
+                self._say(self._dialect.text(line, first=True))
         self._unmark("em")
 
     # -- gaps
@@ -246,7 +246,7 @@ class Walker:
                 if column:
                     self._line()
                     name = tables.plain(table.head[column])
-                    self.ops.append(Text(self._dialect.text(f"{name}: " if name else "", first=True)))
+                    self._say(self._dialect.text(f"{name}: " if name else "", first=True))
                 else:
                     self._mark("strong")
                 self.inline(cell)
@@ -276,7 +276,7 @@ class Walker:
                 if at and children[at - 1].type == "code_inline":
                     self.ops.append(Text(ZERO_WIDTH))  # the marks of two spans side by side would be read as one
                 opener, text, closer = self._dialect.code_span(token.content)
-                self._span((opener, closer), Text(text))
+                self._span((opener, closer), Text(text, self._resume()))
                 first = False
             elif kind in _MARKS:
                 self._mark(_MARKS[kind], touched=self._dialect.looks_around and _touched(children, at))
@@ -292,17 +292,20 @@ class Walker:
         if italic:
             self._unmark("em")
 
+    def _say(self, text: str) -> None:
+        self.ops.append(Text(text, self._resume()))
+
     def _words(self, text: str, *, first: bool) -> None:
         if first and self._lists and text[:4] in _TASK:
             text = _TASK[text[:4]] + text[4:]
         if "<" not in text or _LINE_BREAK.search(text) is None:
-            self.ops.append(Text(self._dialect.text(text, first=first)))
+            self._say(self._dialect.text(text, first=first))
             return
         for index, piece in enumerate(_LINE_BREAK.split(text)):
             if index:
                 self._line()
-            if piece:
-                self.ops.append(Text(self._dialect.text(piece, first=first or index > 0)))
+            if piece.strip():
+                self._say(self._dialect.text(piece, first=first or index > 0))
 
     def _span(self, marks: Marks, op: Text | Code) -> None:
         self.ops += (Open(Span(*marks)), op, Close())
@@ -324,7 +327,7 @@ class Walker:
         inner = children[at + 1]
         label = inner.content if inner.type == "text" and children[at + 2].type == "link_close" else ""
         if inner.type == "link_close":
-            self.ops.append(Text(self._dialect.address(href)))
+            self._say(self._dialect.address(href))
         if inner.type == "link_close" or label in {href, href.removeprefix("mailto:")}:
             self._links.append("")
         else:
@@ -344,12 +347,14 @@ class Walker:
         if href is None:
             self.ops.append(Close())
         elif href:
-            self.ops += (Text(" ("), Text(self._dialect.address(href)), Text(")"))
+            self._say(" (")
+            self._say(self._dialect.address(href))
+            self._say(")")
 
     def _image(self, token: Token) -> None:
         label = token.content or "image"
         self._open_link(str(token.attrGet("src") or ""), label)
-        self.ops.append(Text(self._dialect.text(label, first=False)))
+        self._say(self._dialect.text(label, first=False))
         self._link_end()
 
 

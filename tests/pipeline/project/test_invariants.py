@@ -63,6 +63,7 @@ def said(tokens: list[Token]) -> str:
 @example("a`b`" * 30 + "x", 60, None, "utf16")
 @example("```\n" + "\n" * 50 + "x", 20, 2, "utf16")
 @example("> " + "quoted " * 30, 40, 3, "utf16")
+@example("> 1. a1. b> ~~**🇩🇪🇫🇷 x**", 20, 3, "bytes")
 def test_every_part_is_within_its_bounds_balanced_and_not_empty(
     channel: str, text: str, limit: int | None, lines: int | None, unit: Unit
 ) -> None:
