@@ -1,6 +1,7 @@
-"""The table of planted faults fits the tree, and the tool tells a fault that is caught from one that is not."""
+"""The table of planted faults fits the tree, and the tool tells a fault that is caught from one that is not.
 
-from pathlib import Path
+That all of them are caught is shown by `python -m scripts.mutants`, which takes half an hour.
+"""
 
 import pytest
 
@@ -54,11 +55,3 @@ def test_a_test_that_fails_anyway_catches_nothing() -> None:
 def test_only_a_failed_test_counts() -> None:
     assert failed_test("ERROR    asyncio: a log line\n1 error") == ""
     assert failed_test("FAILED tests/a.py::test_b - assert 1") == "tests/a.py::test_b"
-
-
-@pytest.mark.long
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_every_fault_is_caught(mutant: Mutant, tmp_path: Path) -> None:
-    result = plant(mutant)
-    assert result.caught_by, result.words
