@@ -1,7 +1,8 @@
 """Blocks for Slack: mrkdwn, `& < >` escaped, in messages of 4,000 UTF-16 units.
 
 The body is the message's `text`. Mentions are neutral: `<` is escaped, and a zero-width space stands behind the at sign of everyone, here
-and channel. mrkdwn has no escape for its own marks: a backtick becomes a reversed prime, the others are left as they are.
+and channel. mrkdwn has no escape for its own marks: a backtick becomes a reversed prime, and a pair of the others that Slack would take for
+emphasis two signs that look alike.
 """
 
 import re
@@ -15,6 +16,8 @@ from pipeline.project.parts import Channel, Part, Profile
 
 CONTENT_TYPE = "text/x-slack-mrkdwn; charset=utf-8"
 TICK = "\u2035"  # stands for a backtick that is none to Slack
+_LIKE = {"*": "\u2217", "_": "\u02cd", "~": "\u223c"}  # what stands for a mark that is none
+_PAIR = re.compile(r"(?<!\w)([*_~])(?=[^\s*_~])([^\n]*?\S)\1(?!\w)")
 _MARKS: dict[str, Marks] = {"strong": ("*", "*"), "em": ("_", "_"), "strike": ("~", "~")}
 _EVERYONE = re.compile("@(?=everyone|here|channel)")
 
@@ -33,6 +36,8 @@ class Slack(Dialect):
         if "@" in text:
             text = _EVERYONE.sub("@" + ZERO_WIDTH, text)
         text = text.replace("`", TICK)
+        if _PAIR.search(text) is not None:
+            text = _PAIR.sub(lambda pair: f"{_LIKE[pair[1]]}{pair[2]}{_LIKE[pair[1]]}", text)
         return ZERO_WIDTH + text if first and text.startswith("&gt;") else text
 
     def code_text(self, text: str) -> str:

@@ -1,4 +1,8 @@
-"""Tables for channels that have none: drawn with lines in a monospaced font, where that is narrow enough to be read."""
+"""Tables for channels that have none: drawn with lines in a monospaced font, where that is narrow enough to be read.
+
+Not drawn are cells in scripts that clients take from other fonts, whose letters are not one or two columns wide (Chinese, Japanese, Korean,
+right-to-left scripts): their columns would not stand below each other. Emoji are, since nothing much stands behind them.
+"""
 
 import unicodedata
 from collections.abc import Sequence
@@ -11,7 +15,6 @@ Cell = list[Token]
 _LINE_BREAK = regex.compile(r"<br\s*/?>", regex.IGNORECASE)
 _CLUSTER = regex.compile(r"\X")
 _RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
-_ISOLATE, _END_ISOLATE = "\u2068", "\u2069"  # what is written from right to left stays in its own column
 
 
 @dataclass(slots=True)
@@ -59,6 +62,8 @@ def drawn(table: Table, width: int) -> str | None:
     if any(has_link(cell) for row in [table.head, *table.rows] for cell in row):
         return None
     grid = [[plain(cell) for cell in row] for row in [table.head, *table.rows]]
+    if any(_is_foreign(text) for row in grid for text in row):
+        return None
     widths = [max(columns(row[index]) for row in grid if index < len(row)) for index in range(len(table.head))]
     if sum(widths) + 3 * (len(widths) - 1) > width:
         return None
@@ -75,9 +80,16 @@ def _line(row: list[str], widths: list[int], aligned: list[str]) -> str:
 def _padded(text: str, size: int, side: str) -> str:
     space = size - columns(text)
     left = {"right": space, "center": space // 2}.get(side, 0)
-    if any(unicodedata.bidirectional(char) in _RIGHT_TO_LEFT for char in text):
-        text = f"{_ISOLATE}{text}{_END_ISOLATE}"
     return " " * left + text + " " * (space - left)
+
+
+def _is_foreign(text: str) -> bool:
+    """Whether a text has letters that are not one column wide."""
+    return not text.isascii() and any(
+        unicodedata.bidirectional(char) in _RIGHT_TO_LEFT
+        or (char.isalpha() and unicodedata.east_asian_width(char) in "WF")
+        for char in text
+    )
 
 
 def columns(text: str) -> int:

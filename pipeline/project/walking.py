@@ -99,8 +99,8 @@ class Walker:
         else:
             self.ops.append(Break("\n\n" if blank else "\n", Gap.BLOCK))
 
-    def _line(self) -> None:
-        self.ops.append(Break(self._dialect.newline + self._prefix, Gap.LINE, self._resume()))
+    def _line(self, gap: Gap = Gap.LINE) -> None:
+        self.ops.append(Break(self._dialect.newline + self._prefix, gap, self._resume()))
 
     def _resume(self) -> str:
         return self._prefix.lstrip(" ") if self._quotes else ""
@@ -244,7 +244,7 @@ class Walker:
                 if not cell:
                     continue
                 if column:
-                    self._line()
+                    self._line(Gap.WEAK)  # a row stays together where it can
                     name = tables.plain(table.head[column])
                     self._say(self._dialect.text(f"{name}: " if name else "", first=True))
                 else:

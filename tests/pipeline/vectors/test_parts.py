@@ -190,3 +190,19 @@ def test_mentions_are_neutral(channel: str, call: str) -> None:
         for piece in parts(channel, text):
             bare = re.sub(r"```.*?```|<pre>.*?</pre>", "", piece, flags=re.DOTALL)
             assert not any(sign in bare for sign in dangerous), piece
+
+
+def test_slack_reads_no_emphasis_where_markdown_said_none() -> None:
+    (piece,) = parts("slack", r"\*not bold\* \_nor this\_ \~or this\~, 2 * 3 * 4, snake_case_name and **bold**")
+    assert (
+        piece == "\u2217not bold\u2217 \u02cdnor this\u02cd \u223cor this\u223c, 2 * 3 * 4, snake_case_name and *bold*"
+    )
+
+
+@pytest.mark.parametrize("channel", CHATS)
+def test_a_table_in_wide_letters_or_from_right_to_left_is_told_row_by_row(channel: str) -> None:
+    for cell in ("中文", "مرحبا", "안녕"):
+        (piece,) = parts(channel, f"| a | b |\n|---|---|\n| {cell} | two |")
+        assert "│" not in piece
+        assert f"{cell}" in piece
+        assert "b: two" in piece
