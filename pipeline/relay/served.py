@@ -7,7 +7,7 @@ run without any call of the model is shown where it stands.
 
 from typing import Any
 
-from pipeline.events import Status, ToolFinished, ToolStarted
+from pipeline.events import ToolFinished, ToolStarted
 from pipeline.kinds import Kind, Served, kind_of
 from pipeline.kinds.slot import Json, Slot
 from pipeline.relay.funnel import Funnel
@@ -29,7 +29,6 @@ class ServedCall:
         self.ending: ToolFinished | None = None
         self.status: str | None = None
         """How it ends where nobody answered."""
-        self.progress: list[str] = []
         self.told = 0  # 0 nothing, 1 its start, 2 its input as well
         self.done = False
         self.result: Json | None = None
@@ -90,20 +89,6 @@ class ServedCalls:
         call.input = event.input if event.input is not None else call.input
         self.advance()
 
-    def tell(self, call: ServedCall, event: Status) -> bool:
-        """The tool has come on; whether its kind has a word for that."""
-        shape = call.shape
-        if event.name not in call.row.progress or event.name in {
-            *shape.before,
-            *shape.after,
-            shape.completed,
-            shape.failed,
-        }:
-            return event.name in call.row.progress
-        call.progress.append(event.name)
-        self.advance()
-        return True
-
     def settle(self, status: str) -> None:
         """The turn is over: what nobody answered ends as this."""
         for call in self._by_index.values():
@@ -146,10 +131,6 @@ class ServedCalls:
                 self._word(call, word)
         if call.told == 1 and call.started and call.input is not None:
             self._input(call)
-        if call.told:
-            for word in call.progress:
-                self._word(call, word)
-            call.progress.clear()
 
     def _input(self, call: ServedCall) -> None:
         """What the call asks for, and that it is being done."""

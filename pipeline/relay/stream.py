@@ -145,13 +145,11 @@ class Relay:
             return  # progress of an item that is not there, or not any more
         if event.item is None and _is_progress(kind):
             return
-        if event.item is None and "output_index" in wire:
+        if (slot is None or not slot.id) and "output_index" in wire:
             wire = {name: value for name, value in wire.items() if name != "output_index"}  # it names no item of ours
         self.in_progress(None)
         restored: dict[str, Any] = {}
         if slot is not None and slot.id:
-            if not slot.announced:
-                self.announce(slot)
             restored["output_index"] = slot.index
             if "item_id" in wire or _is_progress(kind):
                 restored["item_id"] = slot.id
@@ -233,7 +231,14 @@ class Relay:
         """The final word on a text."""
         if not part.opened:
             self._open(part)
+        if event.text and not part.pieces and not part.told and part.track in _DELTAS:
+            self._whole(part, event.text)
         self._tell(part, event.text, event.wire)
+
+    def _whole(self, part: Part, text: str) -> None:
+        """A text that came as its final word alone is one delta before it."""
+        members: dict[str, Any] = {"type": _DELTAS[part.track], **self._place(part), "delta": text}
+        self.funnel.emit_local({**members, "logprobs": []} if part.track == "text" else members)
 
     def part_started(self, event: Status, part: Part) -> None:
         """The upstream's own start of a part."""

@@ -115,9 +115,6 @@ class Reader:
     def _begin_name(self) -> None:
         self._name, self._opened = [], False
 
-    def _next(self) -> None:
-        self._at = _At.MEMBER
-
     def _value(self) -> None:
         self._at = _At.VALUE
 
@@ -130,7 +127,6 @@ class Reader:
     _STEPS: ClassVar[dict[tuple[_At, str], Callable[["Reader"], None]]] = {
         (_At.START, "{"): _open,
         (_At.MEMBER, "}"): _close,
-        (_At.MEMBER, ","): _next,
         (_At.MEMBER, '"'): _begin_name,
         (_At.COLON, ":"): _value,
         (_At.VALUE, '"'): _begin_value,

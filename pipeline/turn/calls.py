@@ -189,9 +189,9 @@ class Calls:
             self._relay.served.finish(call, event)
 
     def told(self, event: Status) -> None:
-        """Whoever answers calls tells of something else."""
+        """Whoever answers calls tells of something else. How far a call has come, its lifecycle tells."""
         call = self._relay.served.of_item(event.item)
-        if call is None or not self._relay.served.tell(call, event):
+        if call is None or event.name not in call.row.progress:
             self._relay.aside(event)
 
     def _without_the_model(self, event: ToolStarted) -> ServedCall:

@@ -193,9 +193,8 @@ class Turn:
         self._relay.final(event, part)
         if part.pieces or not event.text:
             return
-        if (
-            event.track == "text"
-        ):  # a text that came as its final word alone is one delta, as it is in the public stream
+        # A text that came as its final word alone is one delta, as it is in the public stream.
+        if event.track == "text":
             self._blocks += self._answer.text(event.text, event.item)
         else:
             self._show_aside(event)
@@ -245,10 +244,9 @@ class Turn:
 
     def _other(self, event: Status) -> None:
         slot = None if event.item is None else self._fold.slots.find(event.item)
-        if slot is None or not isinstance(
-            slot.translation, ServedCall
-        ):  # of such a call the upstream's words are hidden
-            self._relay.other(event, slot)
+        if slot is not None and isinstance(slot.translation, ServedCall):
+            return  # what the upstream says of such a call is hidden
+        self._relay.other(event, slot)
 
     def _in_progress(self, event: Status) -> None:
         if event.item is None:

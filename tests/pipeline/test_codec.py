@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.codec import decode, decode_batch, encode, encode_batch
+from pipeline.codec import _classify, decode, decode_batch, encode, encode_batch
 from pipeline.errors import Diagnostic, EventRefused
 from pipeline.events import (
     BlockFinal,
@@ -243,3 +243,7 @@ def test_a_malformed_batch_is_refused(batch: str, code: str, path: str) -> None:
     with pytest.raises(EventRefused) as refused:
         decode_batch(batch)
     assert (refused.value.diagnostic.code, refused.value.diagnostic.path) == (code, path)
+
+
+def test_a_fault_in_words_that_we_do_not_know_is_still_refused_by_name() -> None:
+    assert _classify("Something new is wrong", "$.x") == ("event_invalid", "$.x", "Something new is wrong")

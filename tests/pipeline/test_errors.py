@@ -2,7 +2,16 @@
 
 import pytest
 
-from pipeline.errors import FOUND_CHARS, Diagnostic, EventRefused, MisuseError, PipelineError, WireError, shorten
+from pipeline.errors import (
+    FOUND_CHARS,
+    Diagnostic,
+    EventRefused,
+    LimitExceeded,
+    MisuseError,
+    PipelineError,
+    WireError,
+    shorten,
+)
 
 
 def test_every_exception_has_its_place() -> None:
@@ -36,3 +45,9 @@ def test_a_diagnostic_says_what_was_expected_what_was_found_and_where() -> None:
 )
 def test_what_was_found_is_shortened(found: object, text: str) -> None:
     assert shorten(found) == text
+
+
+def test_an_exceeded_bound_has_its_name() -> None:
+    exceeded = LimitExceeded("turn_items", 3)
+    assert isinstance(exceeded, PipelineError)
+    assert (exceeded.name, str(exceeded)) == ("turn_items", "the turn exceeds its bound turn_items of 3")

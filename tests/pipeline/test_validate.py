@@ -6,8 +6,10 @@ from collections.abc import Callable
 import pytest
 
 from pipeline.errors import WireError
+from pipeline.events import ErrorInfo, Event, Status, TurnCompleted, TurnFailed
 from pipeline.turn import Validation, decode
-from pipeline.validate import GRAMMAR
+from pipeline.validate import GRAMMAR, Validator
+from tests.pipeline.staged import started
 from tests.pipeline.streams import TURN, Json, body, message, opening, response, run, whole_turn
 
 Change = Callable[[list[Json]], None]
@@ -149,3 +151,69 @@ def test_strict_takes_a_queued_response_and_a_failure_right_after_created() -> N
 def test_the_grammar_ends_only_in_the_three_terminals() -> None:
     ends = {kind for (_, kind), stage in GRAMMAR.items() if stage.value == "ended"}
     assert ends == {"response.completed", "response.incomplete", "response.failed"}
+
+
+# The grammar by itself, over events that no adapter of ours would make of a stream
+
+
+def status(name: str, number: int | None = None, **wire: object) -> Status:
+    return Status(seq=7, at=0, name=name, item=number, wire=wire)
+
+
+def strict(*events: Event, wire: str = "canonical") -> Validator:
+    validator = Validator(TURN, Validation.STRICT)
+    for event in [started(wire=wire), *events]:
+        validator.check(event)
+    return validator
+
+
+def lifecycle(kind: str, **more: object) -> Status:
+    return status("x", type=f"response.{kind}", response={"id": "r", **more})
+
+
+BEGUN = (lifecycle("created"), lifecycle("in_progress"))
+FAILED = TurnFailed(seq=9, at=0, error=ErrorInfo(code="upstream_truncated"))
+DONE = TurnCompleted(seq=9, at=0, outcome="completed")
+
+
+def item(word: str, number: int | None, **members: object) -> Status:
+    return status("x", number, type=f"response.output_item.{word}", item=members)
+
+
+ODD: list[tuple[tuple[Event, ...], str]] = [
+    ((status("x", type="response.created"),), "member_missing"),
+    ((*BEGUN, item("added", 0, type="message", id="a"), item("added", 0, type="message", id="b")), "item_repeated"),
+    (
+        (*BEGUN, item("added", 0, type="message", id="a"), item("done", 0, type="reasoning", id="a")),
+        "identity_mismatch",
+    ),
+    ((*BEGUN, FAILED), "terminal_missing"),
+    ((*BEGUN, TurnFailed(seq=9, at=0, error=ErrorInfo(code="x"), wire={"type": "error"})), "terminal_missing"),
+    ((*BEGUN, DONE, status("x", type="response.brand_new")), "after_terminal"),
+    ((status("malformed"),), "malformed_frame"),
+    ((status("x", defects=["odd"]),), "defect"),
+]
+
+
+@pytest.mark.parametrize(("events", "code"), ODD)
+def test_the_grammar_refuses_by_itself(events: tuple[Event, ...], code: str) -> None:
+    with pytest.raises(WireError) as refused:
+        strict(*events)
+    assert (refused.value.diagnostic.code, refused.value.diagnostic.turn) == (code, TURN)
+
+
+def test_the_grammar_takes_what_says_nothing_of_a_rule() -> None:
+    strict(*BEGUN, item("added", None, type="message"), item("added", 0, id="no kind"), item("done", None, id="a"))
+    strict(*BEGUN, status("x", type="response.output_item.added", item="none"))
+    strict(*BEGUN, status("x"), TurnFailed(seq=9, at=0, error=ErrorInfo(code="timeout")))
+    output = [{"type": "compaction", "id": 7, "encrypted_content": ""}]
+    ended = lifecycle("completed", output=output)
+    strict(*BEGUN, item("added", 0, type="compaction", id="c"), item("done", 0, type="compaction", id="c"), ended)
+
+
+def test_other_wires_have_their_own_grammar_and_one_end() -> None:
+    strict(status("x", type="response.brand_new"), DONE, wire="chat")
+
+
+def test_lenient_takes_everything() -> None:
+    Validator(TURN, Validation.LENIENT).check(status("malformed"))

@@ -151,12 +151,14 @@ def on_input_done(scribe: Scribe, kind: str, frame: Frame) -> None:
         repeated(scribe, kind)
         return
     streamed = "".join(slot.pieces)
-    why = [defect("input_mismatch", "$", "the input that was streamed", text)] if streamed not in {"", text} else []
-    if why:
-        frame["defects"] = [*frame.get("defects", ()), *why]
+    slot.pieces.clear()
     slot.final = hash(text)
     frame.pop(member, None)
     scribe.final(item.number, content, INPUT, text, frame)
+    if streamed not in {"", text}:
+        why = defect("input_mismatch", "$", "the input that was streamed", text)
+        detail = {"event": kind, "track": INPUT, "streamed": len(streamed), "chars": len(text)}
+        scribe.mismatch(item.number, content, detail, why)
 
 
 def on_input_start(scribe: Scribe, kind: str, frame: Frame) -> None:

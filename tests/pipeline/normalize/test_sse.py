@@ -233,3 +233,7 @@ def test_a_line_of_ten_megabytes_passes() -> None:
     pieces = [b"data: ", *(body[i : i + 65536] for i in range(0, len(body), 65536)), b"\n\n"]
     (event,) = split(*pieces)
     assert event.data == body
+
+
+def test_an_event_line_without_a_colon_takes_the_name_away() -> None:
+    assert split(b"event: lost\nevent\ndata:x\n\n")[0].name == "message"

@@ -218,11 +218,11 @@ def test_progress_of_a_tool_is_told_in_its_kinds_words() -> None:
     pushed(stage)
 
 
-def test_a_word_of_progress_beyond_the_lifecycle_waits_for_the_start() -> None:
+def test_how_a_call_ends_is_its_answers_to_say() -> None:
     stage = Stage({"t": "mcp", "i": "file_search"})
     stage.open()
     stage.upstream(*call(0, ["{}"], "t")[0])
-    assert stage.tool_status("failed", 0) == []  # how it ends is its answer's to say
+    assert stage.tool_status("failed", 0) == []
     stage.tool_finished("call_0")
     stage.complete()
     pushed(stage)
@@ -313,3 +313,9 @@ def test_a_window_that_is_full_ends_the_turn_by_its_name_and_keeps_what_waited(
     if not muted:
         last = data_of(pushed(stage).frames)[-1]["response"]
         assert last["output"][1]["content"][0]["text"].startswith("a")
+
+
+def test_whatever_the_upstream_says_of_a_gateway_call_is_hidden() -> None:
+    stage = Stage(SEARCH)
+    stage.open()
+    assert stage.upstream(*call(0, ["{}"], "find")[0], {"type": "response.brand_new", "output_index": 0}) == []

@@ -5,7 +5,7 @@ import pytest
 from pipeline.errors import WireError
 from pipeline.events import BlockFinal, TextDelta
 from pipeline.turn import Validation
-from tests.pipeline.streams import Json, data_of, opening, response, run
+from tests.pipeline.streams import Json, call, data_of, opening, response, run
 from tests.pipeline.test_rules import changed
 from tests.pipeline.test_turn import expected_of
 from tests.pipeline.test_turn_properties import check_public
@@ -105,9 +105,7 @@ def test_finals_that_never_came_are_told_before_the_end() -> None:
 @pytest.mark.parametrize(
     ("events", "index", "member"), [(SHELL_EVENTS, 4, "command"), (PATCH_EVENTS, 3, "diff")], ids=["shell", "patch"]
 )
-def test_a_final_that_contradicts_its_deltas_is_refused_in_strict(
-    events: list[Json], index: int, member: str
-) -> None:
+def test_a_final_that_contradicts_its_deltas_is_refused_in_strict(events: list[Json], index: int, member: str) -> None:
     wrong = [*opening(), *changed(events, index, member, "other")]
     with pytest.raises(WireError) as refused:
         run(wrong, Validation.STRICT)
@@ -139,3 +137,11 @@ def test_a_commands_start_without_its_call_or_behind_its_end_is_left_out() -> No
     with pytest.raises(WireError) as refused:
         run(late, Validation.STRICT)
     assert refused.value.diagnostic.code == "item_done"
+
+
+def test_a_command_without_text_and_a_call_that_comes_whole_tell_no_input() -> None:
+    empty = [SHELL_EVENTS[0], command("delta", 0, delta=""), SHELL_EVENTS[-1]]
+    events, whole = call(1, ["{}"])
+    frames = data_of(run([*opening(), *empty, events[0], events[-1]]).frames)
+    assert not any(frame["type"].endswith(("command.done", "arguments.done")) for frame in frames)
+    assert frames[-2]["item"] == whole

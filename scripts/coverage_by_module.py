@@ -1,0 +1,151 @@
+"""Branch coverage of each part of the core by its own tests alone: `python -m scripts.coverage_by_module [PART …]`.
+
+A part whose lines are only met by the tests of its neighbours is not tested; so each part's tests run by themselves, and only that
+part's lines count. Prints what is missing; exit 1 where anything is. `# pragma: no cover` is listed with the reason beside it.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TESTS = "tests/pipeline"
+
+# part of the core -> the tests that are its own
+PARTS: dict[str, tuple[str, ...]] = {
+    "assemble": ("test_assemble.py", "test_text_identity.py", "vectors/test_blocks.py"),
+    "codec.py": ("test_codec.py",),
+    "errors.py": ("test_errors.py",),
+    "events.py": ("test_events.py",),
+    "fences.py": ("test_assemble.py",),
+    "fold": ("fold", "turn", "test_turn.py"),
+    "graphemes.py": ("test_assemble.py", "vectors/test_blocks.py"),
+    "kinds": ("kinds",),
+    "limits.py": ("test_limits.py",),
+    "normalize/acp": ("normalize/test_acp.py",),
+    "normalize/canonical.py": ("normalize/test_canonical.py",),
+    "normalize/chat": ("normalize/test_chat.py", "normalize/test_chat_tools.py"),
+    "normalize/failures.py": ("normalize/test_failures.py",),
+    "normalize/gemini": ("normalize/test_gemini.py",),
+    "normalize/jsonl.py": ("normalize/test_jsonl.py",),
+    "normalize/messages": ("normalize/test_messages.py",),
+    "normalize/registry.py": ("normalize/test_registry.py",),
+    "normalize/responses": ("normalize/test_responses*.py", "test_rules.py"),
+    "normalize/sse.py": ("normalize/test_sse.py",),
+    "project": ("project", "vectors/test_parts.py"),
+    "relay": ("relay", "turn", "test_turn.py"),
+    "settings.py": ("test_settings.py",),
+    "translate": ("translate",),
+    "turn": ("turn", "test_turn.py"),
+    "validate.py": ("test_validate.py", "test_rules.py"),
+}
+# What several wires share; the tests of the wires are its own.
+SHARED = dict.fromkeys(
+    (
+        "normalize/defects.py",
+        "normalize/framed.py",
+        "normalize/intake.py",
+        "normalize/jsonarray.py",
+        "normalize/leniency.py",
+        "normalize/narrator.py",
+        "normalize/slots.py",
+        "normalize/stamp.py",
+        "normalize/usage.py",
+    ),
+    ("normalize/test_*.py",),
+)
+VALUES = ("output.py",)  # values alone: every part's tests are its own
+PRAGMA = re.compile(r"# pragma: no (?:cover|branch)\W*(.*)")
+
+
+@dataclass(frozen=True)
+class Gap:
+    """What of one module no test of its own meets."""
+
+    module: str
+    lines: list[int]
+    branches: list[list[int]]
+
+
+def modules_of(part: str) -> list[str]:
+    """The modules of a part, as paths from the root."""
+    path = ROOT / "pipeline" / part
+    found = sorted(path.rglob("*.py")) if path.is_dir() else [path]
+    return [str(module.relative_to(ROOT)) for module in found]
+
+
+def tests_of(patterns: tuple[str, ...]) -> list[str]:
+    """The test files and folders that the patterns name."""
+    return [str(path.relative_to(ROOT)) for pattern in patterns for path in sorted(ROOT.joinpath(TESTS).glob(pattern))]
+
+
+def measure(part: str, patterns: tuple[str, ...]) -> Iterator[Gap]:
+    """Run a part's own tests and yield what they leave out."""
+    with tempfile.TemporaryDirectory() as folder:
+        data, report = Path(folder, "data"), Path(folder, "report.json")
+        environment = {**os.environ, "COVERAGE_FILE": str(data)}
+        modules = ",".join(modules_of(part))
+        tests = tests_of(patterns)
+        program = [sys.executable, "-m", "coverage"]
+        run = [*program, "run", "-m", "pytest", "-q", "-p", "no:randomly", *tests]
+        subprocess.run(run, cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [*program, "json", "-q", "-o", str(report), f"--include={modules}"], cwd=ROOT, env=environment, check=True
+        )
+        measured = json.loads(report.read_text(encoding="utf-8"))["files"]
+    for module in modules_of(part):
+        found = measured.get(module)
+        if found is None:
+            yield Gap(module, [0], [])
+        elif found["missing_lines"] or found["missing_branches"]:
+            yield Gap(module, found["missing_lines"], found["missing_branches"])
+
+
+def unmeasured() -> list[str]:
+    """Modules of the core that no part names."""
+    named = {module for part in [*PARTS, *SHARED, *VALUES] for module in modules_of(part)}
+    every = {str(path.relative_to(ROOT)) for path in ROOT.joinpath("pipeline").rglob("*.py")}
+    return sorted(module for module in every - named if not module.endswith("__init__.py"))
+
+
+def pragmas() -> list[str]:
+    """Every line that is left out on purpose, with its reason."""
+    return [
+        f"{path.relative_to(ROOT)}:{number}: {match[1] or 'WITHOUT A REASON'}"
+        for path in sorted(ROOT.joinpath("pipeline").rglob("*.py"))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if (match := PRAGMA.search(line))
+    ]
+
+
+def main(wanted: list[str]) -> int:
+    """Measure the parts, all of them where none is named."""
+    parts = {name: tests for name, tests in {**PARTS, **SHARED}.items() if not wanted or name in wanted}
+    missing = 0
+    for part, patterns in parts.items():
+        gaps = list(measure(part, patterns))
+        missing += len(gaps)
+        print(f"{part}: {'whole' if not gaps else 'missing'}", flush=True)
+        for gap in gaps:
+            print(f"  {gap.module}: lines {gap.lines or '-'}, branches {gap.branches or '-'}", flush=True)
+    for module in unmeasured():
+        missing += 1
+        print(f"{module}: no part names it")
+    for line in pragmas():
+        missing += "WITHOUT A REASON" in line
+        print(line)
+    print(f"{len(parts)} parts, {missing} with something missing")
+    return 1 if missing else 0
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", choices=[[], *PARTS, *SHARED])
+    sys.exit(main(parser.parse_args().parts))

@@ -1,0 +1,104 @@
+"""Where an event belongs that does not say so, or says it wrongly; calls without names; inputs that are numbered."""
+
+from typing import Any
+
+from pipeline.events import BlockFinal, TextDelta
+from tests.pipeline.normalize.streams import (
+    added,
+    arguments,
+    body,
+    call,
+    completed,
+    defects,
+    delta,
+    done,
+    message,
+    read,
+    run,
+    statuses,
+    up,
+)
+
+
+def test_text_without_a_place_belongs_to_the_newest_item_that_has_such_text() -> None:
+    events = read(added(message()), added(call(), 1), delta("Hi", None, None), done(message("m1", "Hi")), completed())
+    assert "d 0.0 text 'Hi'" in events
+
+
+def test_text_without_an_index_goes_on_where_its_track_was() -> None:
+    thought = {"type": "reasoning", "id": "r1", "summary": []}
+    place: Any = {"item_id": "r1"}
+    events = run(
+        body(
+            added(thought),
+            up("reasoning_text.delta", content_index=2, delta="T", **place),
+            up("reasoning_summary_text.delta", summary_index=1, delta="S", **place),
+            up("reasoning_text.delta", delta="t", **place),
+            completed(),
+        )
+    )
+    told = [(event.track, event.content, event.text) for event in events if isinstance(event, TextDelta)]
+    assert told == [("reasoning", 2, "T"), ("summary", 1, "S"), ("reasoning", 2, "t")]
+
+
+def test_a_done_at_the_index_of_another_item_is_that_of_its_id() -> None:
+    events = read(added(message()), added(call(), 1), done(call("f1", "c1", "{}"), 0), delta("Hi"), completed())
+    assert events == [
+        "s item_started",
+        "t+ 1 c1 f function",
+        "t- 1 c1 completed '{}'",
+        "d 0.0 text 'Hi'",
+        "f 0.0 text 'Hi'",
+        "done completed",
+    ]
+
+
+def test_a_repeated_done_of_a_call_is_no_second_call() -> None:
+    whole = done(call("f1", "c1", "{}"))
+    assert read(added(call()), whole, whole, completed()) == read(added(call()), whole, completed())
+
+
+def test_a_call_without_a_name_is_told_to_wait_once() -> None:
+    unnamed = added(call(name=None))
+    events = run(body(unnamed, unnamed, arguments("{}"), done(call("f1", "c1", "{}")), completed()))
+    (status,) = statuses(events, "unnamed")
+    assert status.detail == {"kind": "function_call"}
+    assert read(unnamed, unnamed, arguments("{}"), done(call("f1", "c1", "{}")), completed()) == [
+        "s unnamed",
+        "t+ 0 c1 f function",
+        "d 0.0 tool_input '{}'",
+        "t- 0 c1 completed '{}'",
+        "done completed",
+    ]
+
+
+SHELL = {"type": "shell_call", "id": "s1", "call_id": "c1", "action": {"commands": []}}
+
+
+def command(word: str, number: object = 1, **members: Any) -> dict[str, Any]:
+    return up(f"shell_call_command.{word}", command_index=number, **members)
+
+
+def test_numbered_inputs_are_texts_of_their_own_each_with_one_final_word() -> None:
+    events = run(
+        body(
+            added(SHELL),
+            command("added", command=""),
+            command("delta", delta="ls"),
+            command("done", command="ls"),
+            command("done", command="ls"),
+            command("delta", 0, delta="pw"),
+            command("done", 0, command="pwd"),
+            command("done", None, command="again"),
+            done({**SHELL, "action": {"commands": ["pwd", "ls"]}}),
+            command("added", 2, command=""),
+            completed(),
+        )
+    )
+    deltas = [(event.content, event.text) for event in events if isinstance(event, TextDelta)]
+    finals = [(event.content, event.text) for event in events if isinstance(event, BlockFinal)]
+    assert (deltas, finals) == ([(1, "ls"), (0, "pw")], [(1, "ls"), (0, "pwd")])
+    codes = [code for code, _ in defects(events)]
+    assert codes.count("input_mismatch") == 1
+    assert {"repeated", "item_done"} <= set(codes)
+    assert len(statuses(events, "input_started")) == 1
