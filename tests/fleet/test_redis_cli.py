@@ -99,7 +99,8 @@ async def test_what_the_page_tells_an_operator_to_type_shows_what_it_says(redis_
     assert any("Paragraph 0" in line for line in block)
     assert said["which deliveries has a turn"][0].startswith(f"{turn}/0/")
     state, _, attempts, *_ = said["was a part sent"]
-    assert (state, attempts) == ("sent", "1")
+    assert state == "sent"
+    assert int(attempts) >= 1
     for question in NOTHING:
         assert said[question] == [""]
     schema = said["what does the schema say"]

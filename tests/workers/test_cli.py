@@ -217,7 +217,7 @@ def test_an_unknown_delivery_is_listed_and_resolved_by_a_person(site: Site) -> N
         key = f"fl:{{{turn.partition('-')[0]}}}"
         just_now = int(client.time()[0]) * 1000
         record = f"{key}:part:{name}:{rest.replace('/', ':')}"
-        client.hset(record, mapping={"state": "unknown", "attempt_at": just_now})
+        client.hset(record, mapping={"state": "unknown", "attempt_at": just_now + 60_000})
         client.zadd(f"{key}:unknown", {part: 1})
     assert [row["part"] for row in site.json("ledger", "--state", "unknown")] == [part]
     assert any("may or may not" in one["found"] for one in site.json("doctor")["findings"])

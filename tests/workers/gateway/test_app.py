@@ -130,4 +130,4 @@ async def test_a_server_that_restarts_ends_no_client_and_is_told_of_once(capsys:
                 "event: response.output_text.delta",
                 "event: response.completed",
             ]
-            assert capsys.readouterr().out.count("hints_lost") == 1
+            assert "".join(capsys.readouterr()).count("hints_lost") == 1
