@@ -325,9 +325,9 @@ def _may_stream(scribe: Scribe, kind: str, item: Item, track: Track, text: str, 
 
 
 def _streams(item: Item, row: Kind) -> bool:
-    """Whether an item's input streams by events of this kind: its own, or any where nobody knows the item's kind."""
+    """Whether an item's input streams by events of this kind: its own, or any while nobody has told what the item is."""
     own = KINDS.get(item.kind)
-    return own is None or own.stem == row.stem
+    return not item.announced if own is None else own.stem == row.stem
 
 
 def _content_of(frame: Frame, about: Text, item: Item) -> int:
