@@ -24,29 +24,37 @@ class Funnel:
 
     def emit_upstream(self, wire: dict[str, Any], restored: dict[str, Any], *, at_once: bool = False) -> None:
         """Pass an upstream's event: its own members, and over them what the fold restored or renamed."""
-        members = {**wire, **restored}
+        self.emit_mended({**wire, **restored}, at_once=at_once)
+
+    def emit_mended(self, members: dict[str, Any], *, at_once: bool = False) -> None:
+        """Pass an upstream's event whose members are mended already; they become the frame's."""
         for name in _OURS:
             members.pop(name, None)
         if members.get("error"):  # the official SDK ends a stream at it with an exception
             members["upstream_error"] = members.pop("error")
-        self.emit_local(members, at_once=at_once)
+        if self.window is None or at_once:
+            self._emit(members)
+        else:
+            self.emit_local(members)
 
     def emit_local(self, members: dict[str, Any], *, at_once: bool = False) -> None:
         """Emit an event of ours; `members` becomes the frame's. `at_once`: it waits for nothing."""
         window = self.window
-        if self._muted and window is None:
+        if window is None or at_once or not window.defers(members.get("output_index")):
+            self._emit(members)
             return
+        members.pop("sequence_number", None)
+        data = _ENCODER.encode(members)
+        self.exceeded = window.put(members.get("output_index"), _name(members["type"]), data) or self.exceeded
+
+    def _emit(self, members: dict[str, Any]) -> None:
+        if self._muted:
+            return
+        number = self.number
+        members["sequence_number"] = number
         kind = members["type"]
-        if not kind.isprintable():
-            kind = ""
-        if window is not None and not at_once and window.defers(members.get("output_index")):
-            members.pop("sequence_number", None)
-            self.exceeded = window.put(members.get("output_index"), kind, _ENCODER.encode(members)) or self.exceeded
-        elif not self._muted:
-            number = self.number
-            members["sequence_number"] = number
-            self.out.append(Frame(number, kind, _ENCODER.encode(members)))
-            self.number = number + 1
+        self.out.append(Frame(number, kind if kind.isprintable() else "", _ENCODER.encode(members)))
+        self.number = number + 1
 
     def hold(self, index: int, limits: Limits) -> None:
         """Let frames of this index and of later ones wait."""
@@ -71,3 +79,8 @@ class Funnel:
         frames = self.out
         self.out = []
         return frames
+
+
+def _name(kind: str) -> str:
+    """The type as the line of a server-sent event can hold it."""
+    return kind if kind.isprintable() else ""

@@ -212,16 +212,13 @@ class Relay:
             self._open(part)
         slot = part.slot
         wire = event.wire
-        restored = {
-            "item_id": slot.id,
-            "output_index": slot.index,
-            "summary_index" if part.track == SUMMARY else "content_index": part.index,
-            "delta": event.text,
-        }
+        place = "summary_index" if part.track == SUMMARY else "content_index"
         if wire is not None and "type" in wire:
-            self.funnel.emit_upstream(wire, restored)
+            self.funnel.emit_mended(
+                {**wire, "item_id": slot.id, "output_index": slot.index, place: part.index, "delta": event.text}
+            )
             return
-        members: dict[str, Any] = {"type": _DELTAS[part.track], **restored}
+        members: dict[str, Any] = {"type": _DELTAS[part.track], **self._place(part), "delta": event.text}
         if part.track == "text":
             given = wire.get("logprobs") if wire is not None else None
             members["logprobs"] = given if isinstance(given, list) else []

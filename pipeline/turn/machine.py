@@ -93,16 +93,15 @@ class Turn:
         """
         if self._finished:
             raise MisuseError(f"turn {self.turn} was finished; no event may follow")
-        aside = producer != INGEST and answers(producer)
-        if self._strict and not aside:
+        handle: Callable[[Any], None] = self._table[type(event)]
+        if producer != INGEST and answers(producer):
+            handle = self._aside
+        elif self._strict:
             self._validator.check(event)
         if self.status != "running":
             return Output()
         try:
-            if aside:
-                self._aside(event)
-            else:
-                self._table[type(event)](event)
+            handle(event)
         except LimitExceeded as exceeded:
             self._fail(event, exceeded.name, str(exceeded))
         except WireError:

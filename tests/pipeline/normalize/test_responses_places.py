@@ -102,3 +102,10 @@ def test_numbered_inputs_are_texts_of_their_own_each_with_one_final_word() -> No
     assert codes.count("input_mismatch") == 1
     assert {"repeated", "item_done"} <= set(codes)
     assert len(statuses(events, "input_started")) == 1
+
+
+def test_an_inputs_delta_with_a_fault_is_told_with_it() -> None:
+    odd = {**arguments("{}"), "sequence_number": "7"}
+    events = run(body(added(call()), arguments("{"), arguments("}"), odd, completed()))
+    assert ("sequence_invalid", "$.sequence_number") in defects(events)
+    assert [event.text for event in events if isinstance(event, TextDelta)] == ["{", "}", "{}"]
