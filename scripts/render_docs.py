@@ -32,6 +32,7 @@ OPENED = re.compile(r"<!-- generated:([a-z-]+) -->")
 TABLES: Mapping[str, Callable[[], str]] = {
     "events": tables.events,
     "bounds": tables.bounds,
+    "kinds": tables.kinds,
     "streaming": tables.streaming,
     "profiles": tables.profiles,
     "keys": tables.keys,

@@ -13,6 +13,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from ledger import states as ledger_states
 from ledger.keys import KEY_TABLE
 from pipeline import events as pipeline_events
+from pipeline.kinds import KINDS
 from pipeline.limits import BOUNDS
 from pipeline.project.registry import CHANNELS
 from pipeline.settings import SETTINGS
@@ -64,6 +65,16 @@ def bounds() -> str:
     """The core's bounds."""
     rows = [(f"`{bound.name}`", f"{bound.default:,}", bound.unit, bound.reason) for bound in BOUNDS]
     return table(("bound", "default", "unit", "reason"), rows)
+
+
+def kinds() -> str:
+    """The kinds of output items."""
+    rows = []
+    for row in KINDS.values():
+        texts = sorted(row.tracks) if row.tool is None else [row.stem or ""]
+        cells = ([row.prefix], [row.tool or ""], texts, row.progress, [member for member, _ in row.needs])
+        rows.append((f"`{row.name}`", *(" ".join(f"`{word}`" for word in cell if word) for cell in cells)))
+    return table(("kind", "id begins", "tool", "streams", "progress", "must have"), rows)
 
 
 def keys() -> str:
