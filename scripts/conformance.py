@@ -33,7 +33,7 @@ from pipeline.normalize.registry import WIRES
 from pipeline.normalize.stamp import Stamp
 from pipeline.turn import decode
 from pipeline.validate import Validation
-from scripts import sdk, wire_checks
+from scripts import fidelity, sdk, wire_checks
 
 RESPONSES = "responses"
 CHECKED = ("responses", "chat", "messages", "gemini", "acp")
@@ -207,6 +207,8 @@ def run(corpus: Path) -> tuple[list[Row], int]:
             rows += check_sdks(file, data, wire)
         if file in verdicts:
             rows.append(check_strict(file, data, *verdicts[file]))
+            if verdicts[file][0] == "accept":
+                rows.append(Row(file, "fidelity", "; ".join(fidelity.unlike(data, decode([data], RESPONSES)))))
     return rows, len(index)
 
 
