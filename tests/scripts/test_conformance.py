@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,14 +18,18 @@ from tests.pipeline.normalize.streams import (
     done,
     message,
     text_done,
+    up,
 )
 
+PLACE: Any = {"item_id": "m1", "content_index": 0}
 GOOD = [
     CREATED,
     IN_PROGRESS,
     added(message()),
+    up("content_part.added", **PLACE, part={"type": "output_text", "text": "", "annotations": []}),
     delta("Hi"),
     text_done("Hi"),
+    up("content_part.done", **PLACE, part={"type": "output_text", "text": "Hi", "annotations": []}),
     done(message("m1", "Hi")),
     completed(done(message("m1", "Hi"))["item"]),
 ]
@@ -79,3 +84,11 @@ def test_a_difference_fails(
 def test_without_a_corpus_it_says_how_it_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["conformance"])
     assert conformance.main() == 2
+
+
+def test_a_frame_that_is_not_the_upstreams_is_a_difference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    without_parts = [frame for frame in GOOD if "part" not in frame]
+    assert exit_code(corpus(tmp_path, expected=EVENTS, recorded=body(*without_parts)), monkeypatch) == 1
+    assert "9 frames for 7 events" in capsys.readouterr().out
