@@ -34,7 +34,7 @@ from workers.gateway.streaming import stream_settings
 from workers.observability import logs, metrics
 from workers.runtime import entropy, failpoints
 from workers.runtime.clock import Clock
-from workers.upstream import VERBATIM, UnsupportedError, translate
+from workers.upstream import VERBATIM, UnsupportedError, translate, with_stand_ins
 
 RESPONSE_PREFIX = "resp_"
 TENANT_MARK = "|"  # stands in no name that a client may choose for a session
@@ -334,7 +334,7 @@ def upstream_request(
         body["previous_response_id"] = previous.upstream_id
     else:
         body.pop("previous_response_id", None)
-    return body
+    return with_stand_ins(body, parse_routes(upstream.gateway_tools))
 
 
 def check_expressible(request: dict[str, Any], wire: str) -> None:

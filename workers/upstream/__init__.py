@@ -2,5 +2,6 @@
 
 from workers.upstream.dialects import DIALECTS, Dialect, translate
 from workers.upstream.reading import VERBATIM, UnsupportedError
+from workers.upstream.stand_ins import with_stand_ins
 
-__all__ = ["DIALECTS", "VERBATIM", "Dialect", "UnsupportedError", "translate"]
+__all__ = ["DIALECTS", "VERBATIM", "Dialect", "UnsupportedError", "translate", "with_stand_ins"]
