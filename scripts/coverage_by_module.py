@@ -18,7 +18,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = "tests/pipeline"
 
-WIRE = ("normalize/test_contract.py", "normalize/test_golden.py")  # what every wire must hold
+WIRE = (
+    "normalize/test_contract.py",
+    "normalize/test_golden.py",
+    "normalize/test_wire_corners.py",
+)  # what every wire must hold
 
 # part of the core -> the tests that are its own
 PARTS: dict[str, tuple[str, ...]] = {

@@ -95,12 +95,10 @@ class AcpAdapter:
         return self._narrator.take()
 
     def _drain(self, status: str) -> None:
-        """Finish what is open, in the order of the items; the terminal follows."""
+        """Finish what is open, in the order of the items; a tool ends the text before it, so an open text is the last."""
         self.ended = True
-        if (run := self._narrator.run) is not None:
-            self._tools.end(status, before=run.item)
-        self._narrator.end_text()
         self._tools.end(status)
+        self._narrator.end_text()
 
     def _line(self, line: bytes) -> None:
         if self.ended or self._narrator.exceeded is not None:

@@ -59,11 +59,10 @@ class Tools:
         self._progress(tool, update)
         return tool.item
 
-    def end(self, status: str, *, before: int | None = None) -> None:
-        """The turn is over: finish the tools that are open, or those among them that stand before an item."""
+    def end(self, status: str) -> None:
+        """The turn is over: finish the tools that are open."""
         for tool in list(self._open.values()):
-            if before is None or tool.item < before:
-                self._finish(tool, status)
+            self._finish(tool, status)
 
     def _begins(self, kind: str, update: Json) -> bool:
         return kind == "tool_call" and word_of(update.get("status")) not in _ENDS

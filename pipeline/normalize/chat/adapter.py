@@ -222,15 +222,10 @@ class ChatAdapter(FramedAdapter):
     # the end
 
     def _drain(self, *, whole: bool) -> None:
-        """Finish what is open, in the order of the items. Text and calls may be open side by side."""
+        """Finish what is open, in the order of the items. A call ends the text before it, so an open text is the last."""
         narrator = self._narrator
         slots, self._open = self._open, []
-        first = slots[0].item if slots else -1
         for call in self._calls.all:
-            if slots and call.item > first:
-                for slot in slots:
-                    narrator.final(slot)
-                slots = []
             if not call.started:
                 self._start(call)
             text = call.slot.text

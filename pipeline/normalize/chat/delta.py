@@ -43,11 +43,6 @@ class Delta(msgspec.Struct):
     annotations: list[Json] = []
     rest: Json = {}
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether it makes no event."""
-        return not (self.reasoning or self.text or self.refusal or self.tools)
-
 
 class News:
     """Tells of members that differ from what was told of them before."""

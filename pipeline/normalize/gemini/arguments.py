@@ -79,22 +79,29 @@ class Arguments:
     def _put(self, steps: list[str | int], value: object) -> bool:
         """Set the place that the steps lead to, making what is missing on the way; False where something else is there."""
         holder: Any = self.value
-        for step, following in zip(steps, [*steps[1:], None], strict=True):
-            if isinstance(step, int):
-                if not isinstance(holder, list):
-                    return False
-                self.chars += max(0, step + 1 - len(holder)) * 5
-                holder.extend([None] * (step + 1 - len(holder)))
-            elif not isinstance(holder, dict):
+        *way, last = steps
+        for step, following in zip(way, steps[1:], strict=True):
+            if not self._makes_room(holder, step):
                 return False
-            if following is None:
-                holder[step] = value
-                return True
             inner = holder[step] if isinstance(step, int) else holder.get(step)
             if inner is None:
                 inner = holder[step] = [] if isinstance(following, int) else {}
             holder = inner
-        return False
+        if not self._makes_room(holder, last):
+            return False
+        holder[last] = value
+        return True
+
+    def _makes_room(self, holder: object, step: str | int) -> bool:
+        """Whether a step can be taken within what is there; a list is made long enough for it."""
+        if not isinstance(step, int):
+            return isinstance(holder, dict)
+        if not isinstance(holder, list):
+            return False
+        missing = max(0, step + 1 - len(holder))
+        self.chars += missing * 5
+        holder.extend([None] * missing)
+        return True
 
 
 def _misfit(path: str) -> Defect:
