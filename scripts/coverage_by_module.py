@@ -26,13 +26,13 @@ WIRE = (
 
 # part of the core -> the tests that are its own
 PARTS: dict[str, tuple[str, ...]] = {
-    "assemble": ("test_assemble.py", "test_text_identity.py", "vectors/test_blocks.py"),
+    "assemble": ("test_answer.py", "test_assemble.py", "test_text_identity.py", "vectors/test_blocks.py"),
     "codec.py": ("test_codec.py",),
     "errors.py": ("test_errors.py",),
     "events.py": ("test_events.py",),
     "fences.py": ("test_assemble.py",),
     "fold": ("fold", "turn", "test_turn.py"),
-    "graphemes.py": ("test_assemble.py", "vectors/test_blocks.py"),
+    "graphemes.py": ("test_answer.py", "test_assemble.py", "vectors/test_blocks.py"),
     "kinds": ("kinds",),
     "limits.py": ("test_limits.py",),
     "normalize/acp": ("normalize/test_acp*.py", *WIRE),

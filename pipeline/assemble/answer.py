@@ -208,8 +208,8 @@ class Answer:
             assembler.markers = {**assembler.markers, "suppressed": True, "reason": reason}
 
     def _push(self, text: str) -> list[Block]:
-        if self._left is not None:
-            self._left -= len(text)
+        """Add text of a bounded output."""
+        self._left = (self._left or 0) - len(text)
         return self._named(self._text.push(text))
 
     def _bounded(self, text: str) -> list[Block]:

@@ -98,8 +98,7 @@ class Assembler:
             if cut.end == 0 and not final:
                 break
             blocks.append(self._emit(buffer, cut))
-            if held or not self.held:
-                break
+            break  # all of it is out but what waits
         return blocks
 
     # -- the open block
