@@ -1,0 +1,113 @@
+"""Forms that answers seldom have: each is shown on every channel, and nothing that it says is lost."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from markdown_it.token import Token
+
+from pipeline.output import Block
+from pipeline.project import telegram
+from pipeline.project.dialect import Dialect
+from pipeline.project.measure import MEASURES
+from pipeline.project.packing import Packer
+from pipeline.project.pieces import Text
+from pipeline.project.registry import profile_of, project, shown
+from pipeline.project.walking import Walker
+
+CHATS = ("discord", "slack", "telegram", "matrix")
+
+
+def bodies(channel: str, text: str, limit: int | None = None, **markers: object) -> list[str]:
+    profile = profile_of(channel)
+    if limit is not None:
+        profile = replace(profile, limit=limit)
+    return [part.body for part in project(Block(ordinal=0, text=text, markers=dict(markers)), profile)]
+
+
+def read(channel: str, body: str) -> str:
+    return telegram.plain_of(body) if channel == "telegram" else shown(channel, body)
+
+
+FORMS = [
+    ("[label](gopher://host/x)", ["label", "gopher://host/x"]),
+    ("[](https://a.example/x)", ["https://a.example/x"]),
+    ("[a $x + y$ b](https://a.example)", ["x + y", "https://a.example"]),
+    ("Empty $ $ and `` ` `` here", ["Empty", "here"]),
+    ("Text before\n$$\nx^2\n$$\nand behind", ["x^2", "behind"]),
+    ("      - one\n      - two\n\n    more", ["one", "two", "more"]),
+    ("   - one\n- two\n", ["one", "two"]),
+    ("      - one\n      - two", ["one", "two"]),
+    ("an empty $$ $$ formula", ["formula"]),
+    ("- a\n  ```\n  x = 1\n\n  y = 2\n  ```\n  b\n- c", ["a", "x = 1", "y = 2", "b", "c"]),
+    ("> quoted\n>\n> ```py\n> one()\n> two()\n> ```", ["quoted", "one()", "two()"]),
+    ("![alt](https://a.example/i.png) text", ["alt", "text"]),
+    ("a<br>b and **bold** *em* ~~gone~~", ["a", "b", "bold", "em", "gone"]),
+    ("one \\[ x \\] two", ["one", "two"]),
+]
+
+
+@pytest.mark.parametrize("channel", CHATS)
+@pytest.mark.parametrize(("text", "words"), FORMS)
+def test_every_form_is_shown(channel: str, text: str, words: list[str]) -> None:
+    read_back = "\n".join(read(channel, body) for body in bodies(channel, text))
+    for word in words:
+        assert word in read_back, read_back
+
+
+@pytest.mark.parametrize("channel", CHATS)
+@pytest.mark.parametrize("limit", [25, 40])
+@pytest.mark.parametrize(
+    "text", ["**" + "word " * 40 + "**", "`" + "x" * 80 + "`", "> - " + "a b " * 30, "```\n" + "line\n" * 30 + "```"]
+)
+def test_a_narrow_limit_cuts_every_form(channel: str, limit: int, text: str) -> None:
+    parts = bodies(channel, text, limit)
+    assert len(parts) > 1
+    assert all(parts)
+
+
+@pytest.mark.parametrize("channel", CHATS)
+def test_a_note_of_several_lines_is_shown_line_by_line(channel: str) -> None:
+    (body,) = bodies(channel, "Text.", note="first\n\nthird")
+    assert "first" in read(channel, body)
+    assert "third" in read(channel, body)
+
+
+def test_a_part_is_read_back_as_a_reader_is_shown_it() -> None:
+    block = Block(ordinal=0, text="x", opener="```\n", closer="\n```", markers={"note": "cut"})
+    webhook, console, matrix = (project(block, profile_of(name))[0].body for name in ("webhook", "console", "matrix"))
+    assert shown("webhook", webhook) == "```\nx\n```\n[cut]"
+    assert shown("webhook", json.dumps({**json.loads(webhook), "markers": {}})) == "```\nx\n```"
+    assert shown("console", console) == console
+    assert shown("matrix", matrix) == json.loads(matrix)["body"]
+    markup = '<a href="https://a.example">label</a> &amp; <b>bold</b>'
+    assert telegram.plain_of(markup) == "label (https://a.example) & bold"
+
+
+def test_a_dialect_says_nothing_of_what_only_a_channel_knows() -> None:
+    plain = Dialect()
+    assert (plain.text("*", first=True), plain.code_text("`"), plain.code_span("x")) == ("*", "`", ("`", "x", "`"))
+    assert plain.fence("py", "> ") == ("```py\n> ", "\n> ```")
+    assert (plain.address("u"), plain.heading(2)) == ("u", "## ")
+    with pytest.raises(NotImplementedError):
+        plain.link("u")
+    with pytest.raises(NotImplementedError):
+        plain.marks("em", touched=False)
+
+
+def test_packing_that_stands_still_is_refused() -> None:
+    assert Packer._goes_on((1, 2), (1, 3)) == (1, 3)
+    with pytest.raises(RuntimeError, match="stands still"):
+        Packer._goes_on((1, 2), (1, 2))
+
+
+def test_packing_by_itself_cuts_at_any_character_and_ends_in_no_blank() -> None:
+    packer = Packer(MEASURES["codepoints"], 4, None)
+    assert packer.pack([Text("abcdefghij"), Text(" ")]) == ["abcd", "efgh", "ij"]
+
+
+def test_tokens_that_nobody_knows_are_passed_over() -> None:
+    walker = Walker(Dialect(), [], longest=10)
+    walker.walk([Token("hologram", "", 0)])
+    walker.inline([Token("hologram", "", 0)])
+    assert walker.ops == []
