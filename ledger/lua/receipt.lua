@@ -42,6 +42,7 @@ if not current then
   end
 elseif not to then
   redis.call('HSET', KEYS[1], 'attempt:' .. ARGV[2], number .. ' ' .. began .. ' ' .. verdict, 'late_receipt', ARGV[6])
+  if verdict == 'sent' then redis.call('HSET', KEYS[1], 'proven_sent', ARGV[2]) end -- whoever requeues it finds it sent
   return {'LATE', state, 0}
 elseif p[4] then
   to = 'sent' -- an earlier attempt of this part is known to have arrived

@@ -163,6 +163,16 @@ async def test_a_late_receipt_of_an_abandoned_part_is_kept_with_it(desk: Desk) -
     assert await desk.client.hget(desk.keys.part(part.id), "late_receipt") == '{"late":1}'
 
 
+async def test_what_is_known_to_have_arrived_is_not_sent_again_when_it_is_requeued(desk: Desk) -> None:
+    first, _ = await desk.two()
+    await desk.intent(first, "a")
+    await desk.receipt(first, "a", Verdict.DEAD)
+    assert (await desk.receipt(first, "a", Verdict.SENT)).reply == "LATE"
+    step = await desk.advance(await desk.part(first.id), Operation.REQUEUE)
+    assert (step.reply, step.state) == ("OK", State.SENT)
+    assert await desk.client.hget(desk.keys.turn(desk.turn), "open_parts") == "1"
+
+
 async def reattempted(desk: Desk) -> PartRecord:
     """A part whose first owner is gone and whose second repeats it by key."""
     first, _ = await desk.two()

@@ -85,7 +85,7 @@ class Site:
 
     def is_settled(self, turn: str) -> bool:
         shown = self.json("turn", turn)
-        return bool(shown["ended"] and shown["parts"] and not shown["open_parts"])
+        return bool(shown["ended"] and shown["blocks"] == shown["planned"] and not shown["open_parts"])
 
     def redis(self) -> redis.Redis:
         port = int((self.folder / ".foldline" / "server.port").read_text())
@@ -254,7 +254,7 @@ def test_a_turn_whose_log_is_gone_says_so(site: Site) -> None:
 
 
 def test_the_doctor_finds_a_sound_fleet_healthy(site: Site) -> None:
-    wait_until_sync(lambda: "nobody owns" not in site.run("doctor").stdout, "every partition to have an owner")
+    wait_until_sync(lambda: "nobody owns" not in site.run("doctor").stdout, "every partition to have an owner", 30)
     told = site.json("doctor")
     assert told["healthy"], told
     checks = {finding["check"] for finding in told["findings"]}

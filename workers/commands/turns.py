@@ -78,6 +78,7 @@ async def _one(turn: str) -> dict[str, Any] | None:
         "ingest_worker": record.ingest_worker,
         "claims": record.ingest_epoch,
         "targets": _json(record.targets),
+        "planned": record.planned,
         "open_parts": record.open_parts,
         "parts": parts,
     }
