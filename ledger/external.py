@@ -1,7 +1,7 @@
 """Turns that a program outside carries: it publishes their events itself, as ingest does for the others.
 
 Authority: the token in the turn's hash, made at submit or by a claim; the latest one alone may publish. There is no lease: a producer
-that is silent for too long, or over its age, has its turn ended by name like any other.
+that is silent for too long, or over its age, has its turn ended by name like any other; while it is told to wait it is not silent.
 Loss: a claim repeated with the same nonce answers the same token.
 """
 
@@ -23,6 +23,15 @@ class ExternalRefused(StrEnum):
     ENDED = "ENDED"
     UNKNOWN_TURN = "UNKNOWN_TURN"
     NOT_EXTERNAL = "NOT_EXTERNAL"
+
+
+class WaitStatus(StrEnum):
+    """What became of a note that a producer waits."""
+
+    OK = "OK"
+    STALE = "STALE"
+    ENDED = "ENDED"
+    UNKNOWN_TURN = "UNKNOWN_TURN"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,3 +62,8 @@ def claim_external(keys: Keyspace, turn: str, *, nonce: str) -> Call[ExternalCla
         return ExternalClaim(token=as_text(reply[1]), next_seq=as_int(reply[2]), cancel=as_int(reply[3]) == 1)
 
     return Call("claim_external", (keys.turn(turn),), (nonce,), decode)
+
+
+def note_wait(keys: Keyspace, turn: str, *, token: str) -> Call[WaitStatus]:
+    """Note that a turn's producer was told to come again later, so that it is not taken for silent."""
+    return Call("note_wait", (keys.turn(turn),), (token,), lambda reply: WaitStatus(as_text(reply)))

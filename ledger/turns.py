@@ -22,6 +22,9 @@ from ledger.replies import as_entries, as_int, as_pairs, as_text, as_texts
 SERIAL_MS: Final = 24 * 3600 * 1000
 """A day: how long after its last submit the order of a serial session is kept; far beyond any turn's own end."""
 
+ALWAYS_MS: Final = 10 * 365 * 24 * 3600 * 1000
+"""As long as anybody can know."""
+
 
 class IdempotencyStatus(StrEnum):
     """What the record of an idempotency key says."""
@@ -317,14 +320,14 @@ def claim_turn(
     )
 
 
-def renew_turn(keys: Keyspace, turn: str, *, token: str, lease_ms: int) -> Call[RenewReply]:
-    """Prolong the claim of a turn, and learn whether it was cancelled."""
+def renew_turn(keys: Keyspace, turn: str, *, token: str, lease_ms: int, waits: bool = False) -> Call[RenewReply]:
+    """Prolong the claim of a turn, and learn whether it was cancelled; `waits`: its upstream is not read on, for reasons of ours."""
 
     def decode(reply: Any) -> RenewReply:
         return RenewReply(status=ClaimStatus(as_text(reply[0])), cancel=as_int(reply[1]) == 1)
 
     keys_used = (keys.turn(turn), keys.requests(keys.partition_of_turn(turn)))
-    return Call("renew_turn", keys_used, (token, lease_ms), decode)
+    return Call("renew_turn", keys_used, (token, lease_ms, int(waits)), decode)
 
 
 def release_turn(keys: Keyspace, turn: str, *, token: str) -> Call[ClaimStatus]:
@@ -348,8 +351,11 @@ def due_deadlines(keys: Keyspace, partition: int, *, count: int = 100) -> Call[l
     return Call("due_deadlines", (keys.deadlines(partition),), (count,), as_texts)
 
 
-def check_deadline(keys: Keyspace, turn: str, *, token: str) -> Call[Due | None]:
-    """Say why a turn is over; None when it is not (its deadline is put off) or when the fold's token is stale."""
+def check_deadline(keys: Keyspace, turn: str, *, token: str, calm_ms: int = ALWAYS_MS) -> Call[Due | None]:
+    """Say why a turn is over; None when it is not (its deadline is put off) or when the fold's token is stale.
+
+    Time before the last `calm_ms` counts as nobody's silence: as far as the caller knows, the server may have been away.
+    """
     partition = keys.partition_of_turn(turn)
 
     def decode(reply: Any) -> Due | None:
@@ -359,7 +365,7 @@ def check_deadline(keys: Keyspace, turn: str, *, token: str) -> Call[Due | None]
 
     return Call(
         "check_deadline",
-        (keys.owner("fold", partition), keys.turn(turn), keys.deadlines(partition)),
-        (token, turn),
+        (keys.owner("fold", partition), keys.turn(turn), keys.deadlines(partition), keys.committed(partition)),
+        (token, turn, calm_ms),
         decode,
     )

@@ -7,17 +7,11 @@
 
 -- include kinds
 -- include group
+-- include order
 local wrong = wrong_kind({'hash', 'hash', 'stream'})
 if wrong then return wrong end
 if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then return {'STALE', {}} end
 local taken = redis.call('HGET', KEYS[2], 'taken') or '0-0'
-
-local function is_before(a, b)
-  local a1, a2 = string.match(a, '^(%d+)%-(%d+)$')
-  local b1, b2 = string.match(b, '^(%d+)%-(%d+)$')
-  a1, b1 = tonumber(a1), tonumber(b1)
-  return a1 < b1 or (a1 == b1 and tonumber(a2) < tonumber(b2))
-end
 
 if is_before(taken, ARGV[3]) then return {'ROLLED_BACK', {}} end
 if is_before(ARGV[3], taken) then

@@ -4,6 +4,7 @@ import pytest
 
 from ledger import log, ownership, retention, turns
 from ledger.errors import UnexpectedReply
+from ledger.external import note_wait
 from ledger.log import CommitStatus, PublishStatus
 from ledger.records import START, TurnState
 from tests.ledger.conftest import Bench, block, effect, events
@@ -247,6 +248,7 @@ def calls(bench: Bench) -> dict[str, Any]:
         "claim_turn": turns.claim_turn(keys, fresh, entry="1-0", worker="w", nonce="n2", lease_ms=1),
         "request_cancel": turns.request_cancel(keys, fresh, grace_ms=1),
         "check_deadline": turns.check_deadline(keys, fresh, token=bench.token),
+        "note_wait": note_wait(keys, fresh, token=token),
         "take_requests": turns.take_requests(keys, p, consumer="w", count=1, min_idle_ms=0),
         "renew": ownership.renew_owner(keys, role="fold", partition=p, token=bench.token, lease_ms=1),
         "raise": ownership.raise_owner(keys, role="fold", partition=p, worker="w", nonce="o1", lease_ms=1),

@@ -8,13 +8,11 @@ from ledger.turns import (
     Claimed,
     ClaimRefused,
     ClaimStatus,
-    Due,
-    DueReason,
     IdempotencyStatus,
     RequestEntry,
     SubmitStatus,
 )
-from tests.ledger.conftest import LEASE_MS, Bench, effect
+from tests.ledger.conftest import LEASE_MS, Bench
 from tests.support.waiting import wait_until_sync
 
 
@@ -40,10 +38,6 @@ def release(bench: Bench, turn: str, token: str) -> ClaimStatus:
 
 def cancel(bench: Bench, turn: str, grace_ms: int = 50_000) -> CancelStatus:
     return bench.run(turns.request_cancel(bench.keys, turn, grace_ms=grace_ms))
-
-
-def due(bench: Bench, turn: str) -> Due | None:
-    return bench.run(turns.check_deadline(bench.keys, turn, token=bench.token))
 
 
 def deadline(bench: Bench, turn: str) -> float | None:
@@ -275,111 +269,6 @@ def test_what_is_over_cannot_be_cancelled(bench: Bench) -> None:
     bench.publish(turn, token, 0, terminal="completed")
     assert cancel(bench, turn) == CancelStatus.ENDED
     assert cancel(bench, bench.turn_id()) == CancelStatus.UNKNOWN_TURN
-
-
-def test_a_cancel_that_ingest_does_not_carry_out_falls_to_the_fold(bench: Bench) -> None:
-    bench.raised()
-    turn = bench.submit()
-    cancel(bench, turn, grace_ms=0)
-    assert bench.run(turns.due_deadlines(bench.keys, bench.partition)) == [turn]
-    assert due(bench, turn) == Due(turn=turn, reason=DueReason.CANCELLED, tail="", next_seq=0)
-
-
-# deadlines
-
-
-def limits(**changes: int) -> turns.TurnLimits:
-    fields = {"queue_ms": 60_000, "turn_ms": 60_000, "silence_ms": 60_000, "tool_ms": 60_000, "bytes": 0}
-    return turns.TurnLimits(**(fields | changes))
-
-
-def test_nothing_is_due_before_its_time(bench: Bench) -> None:
-    bench.raised()
-    turn = bench.submit()
-    assert bench.run(turns.due_deadlines(bench.keys, bench.partition)) == []
-    bench.client.zadd(bench.keys.deadlines(bench.partition), {turn: 1})
-    assert due(bench, turn) is None
-    assert bench.run(turns.due_deadlines(bench.keys, bench.partition)) == [], "put off"
-    assert deadline(bench, turn) == bench.record(turn).submitted_at + 60_000
-
-
-def test_a_turn_that_nobody_takes_is_due(bench: Bench) -> None:
-    bench.raised()
-    turn = bench.submit(limits=limits(queue_ms=0))
-    assert due(bench, turn) == Due(turn=turn, reason=DueReason.NEVER_TAKEN, tail="", next_seq=0)
-    bench.claim(turn)
-    assert due(bench, turn) is None, "it was taken after all"
-
-
-@pytest.mark.parametrize(("changes", "after_ms"), [({"silence_ms": 5_000}, 5_000), ({"turn_ms": 7_000}, 7_000)])
-def test_a_claim_puts_the_deadline_to_the_first_silence_or_the_age(
-    bench: Bench, changes: dict[str, int], after_ms: int
-) -> None:
-    turn = bench.submit(limits=limits(**changes))
-    bench.client.zadd(bench.keys.deadlines(bench.partition), {turn: 1})
-    bench.claim(turn)
-    record = bench.record(turn)
-    since = record.started_at if "silence_ms" in changes else record.submitted_at
-    assert deadline(bench, turn) == since + after_ms
-
-
-def test_a_silent_turn_is_due_at_its_tail(bench: Bench) -> None:
-    bench.raised()
-    turn = bench.submit(limits=limits(silence_ms=1))
-    token = bench.claim(turn).token
-    entry = bench.publish(turn, token, 0).entry
-    for field in ("last_event_at", "claimed_at"):
-        bench.lapse(bench.keys.turn(turn), field)
-    assert due(bench, turn) == Due(turn=turn, reason=DueReason.SILENT, tail=entry, next_seq=0)
-
-
-def test_a_turn_over_its_age_is_due(bench: Bench) -> None:
-    bench.raised()
-    turn = bench.submit(limits=limits(turn_ms=0))
-    bench.claim(turn)
-    reply = due(bench, turn)
-    assert reply is not None
-    assert reply.reason == DueReason.OVER_AGE
-
-
-def test_a_turn_over_its_bytes_is_due_at_once(bench: Bench) -> None:
-    bench.raised()
-    turn = bench.submit(limits=limits(bytes=10))
-    token = bench.claim(turn).token
-    bench.publish(turn, token, 0)
-    assert bench.run(turns.due_deadlines(bench.keys, bench.partition)) == [turn]
-    reply = due(bench, turn)
-    assert reply is not None
-    assert reply.reason == DueReason.OVER_BYTES
-
-
-def test_a_missing_tool_is_due_and_silence_does_not_count_meanwhile(bench: Bench) -> None:
-    bench.raised()
-    turn = bench.submit(limits=limits(silence_ms=0, tool_ms=1))
-    token = bench.claim(turn).token
-    entry = bench.publish(turn, token, 0).entry
-    bench.commit(bench.batch("0-0", [entry], effect(turn, tool_waits=True)))
-    bench.lapse(bench.keys.turn(turn), "tool_since")
-    reply = due(bench, turn)
-    assert reply is not None
-    assert reply.reason == DueReason.TOOL_MISSING
-
-
-def test_what_is_over_or_gone_leaves_the_deadlines(bench: Bench) -> None:
-    bench.raised()
-    ended, gone = bench.submit(), bench.submit()
-    bench.client.hset(bench.keys.turn(ended), "ended", "failed")
-    bench.client.delete(bench.keys.turn(gone))
-    assert due(bench, ended) is None
-    assert due(bench, gone) is None
-    assert bench.client.zcard(bench.keys.deadlines(bench.partition)) == 0
-
-
-def test_only_the_folds_owner_acts_on_deadlines(bench: Bench) -> None:
-    bench.raised()
-    turn = bench.submit(limits=limits(turn_ms=0))
-    bench.token = "1:other"
-    assert due(bench, turn) is None
 
 
 def test_turns_in_flight_are_listed_by_their_first_entry(bench: Bench) -> None:

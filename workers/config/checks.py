@@ -30,6 +30,11 @@ def _ranges(config: Config) -> Iterator[str]:
                 yield f"{section}.{field}: a number above 0 is expected, found {value}"
     if config.ingest.lag_low >= config.ingest.lag_high:
         yield "ingest.lag_low must be below ingest.lag_high"
+    if config.limits.silence_ms < config.ingest.lease_ms:
+        yield (
+            f"limits.silence_ms ({config.limits.silence_ms}) must be at least ingest.lease_ms ({config.ingest.lease_ms}): "
+            "that a turn waits is told by the renewals of its claim"
+        )
     if not 0 <= config.gateway.port <= 65535:
         yield f"gateway.port: 0 to 65535 is expected, found {config.gateway.port}"
 

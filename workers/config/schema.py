@@ -44,7 +44,7 @@ class IngestConfig(Section, frozen=True, kw_only=True):
     lease_ms: int = 5 * SECOND
     renew_ms: int = 1_500
     max_turns: int = 256
-    """Turns that one process carries at once."""
+    """Turns that one process carries at once; as many again may stand still, since their partition is behind."""
     max_agents: int = 8
     """Agents that one process runs at once; further turns wait for a free place."""
     take_count: int = 16
@@ -53,7 +53,7 @@ class IngestConfig(Section, frozen=True, kw_only=True):
     turn_buffer_bytes: int = 512 * KIB
     """The same, for one turn."""
     lag_high: int = 20_000
-    """Unfolded log entries of a partition at which its upstream sockets are not read any more."""
+    """Unfolded events of a partition at which its upstream sockets are not read any more, and no turn of it is taken."""
     lag_low: int = 10_000
     batch_max_events: int = 512
     batch_max_bytes: int = 256 * KIB
@@ -139,12 +139,13 @@ class LimitsConfig(Section, frozen=True, kw_only=True):
     """What ends a turn by name; frozen into each turn when it is submitted."""
 
     turn_max_ms: int = 1 * HOUR
+    """From submit, whatever the turn waited for: it bounds the log."""
     silence_ms: int = 5 * MINUTE
-    """No event at all for so long."""
+    """No event at all for so long, times in which the turn had to wait for us aside."""
     queue_max_ms: int = 10 * MINUTE
     """Submitted and never taken."""
     tool_ms: int = 10 * MINUTE
-    """A gateway tool that never answers."""
+    """A gateway tool that never answers, counted like silence."""
     cancel_grace_ms: int = 10 * SECOND
     """After a cancel, how long the ingest process has to end the turn by itself."""
     turn_max_bytes: int = 64 * MIB

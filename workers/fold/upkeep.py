@@ -5,7 +5,7 @@ one that the timer saw.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 from ledger.errors import Full, LedgerError, Unavailable
 from ledger.log import PublishStatus, append_if_tail, read_positions
@@ -45,36 +45,46 @@ class Upkeep:
         while not await until_set(stop, TICK_MS):
             try:
                 await self.tick()
-            except (Unavailable, Full) as error:
-                logs.bind().debug("upkeep_put_off", error=str(error))
             except Exception:  # noqa: BLE001 - the next tick is another try; a worker without timers would be worse
                 logs.bind().exception("upkeep_failed")
 
     async def tick(self) -> None:
         """Do everything that is due now."""
         now = self._context.clock.boottime_ms()
-        serving = [partition for partition in self._partitions() if partition.is_serving]
-        for partition in serving:
-            for live in [live for live in partition.turns.values() if _is_due(live, now)]:
-                await self._idle(partition, live)
+        await self._each(self._give_out)
         if now >= self._deadlines_at:
             self._deadlines_at = now + self._context.config.fold.deadline_every_ms
             if await self._context.guard.check(self._context.client):
-                for partition in serving:
-                    await self.end_due(partition)
-            for partition in serving:
-                await self._measure(partition)
+                await self._each(self.end_due)
+            await self._each(self._measure)
         if now >= self._trim_at:
             self._trim_at = now + self._context.config.fold.trim_every_ms
-            for partition in serving:
-                await self._trim(partition)
+            await self._each(self._trim)
+
+    async def _each(self, work: Callable[[Partition], Awaitable[None]]) -> None:
+        """Do something for every partition, side by side: one whose node is away holds up none of the others."""
+
+        async def tried(partition: Partition) -> None:
+            try:
+                await work(partition)
+            except (Unavailable, Full) as error:
+                logs.bind(partition=partition.number).debug("upkeep_put_off", error=str(error))
+
+        await asyncio.gather(*(tried(partition) for partition in self._partitions() if partition.is_serving))
+
+    async def _give_out(self, partition: Partition) -> None:
+        """Add an idle event to each turn whose held text has waited for long enough."""
+        now = self._context.clock.boottime_ms()
+        for live in [live for live in partition.turns.values() if _is_due(live, now)]:
+            await self._idle(partition, live)
 
     async def end_due(self, partition: Partition) -> None:
         """End the turns of a partition whose time is over."""
         keys, scripts = self._context.keys, self._context.scripts
+        calm_ms = self._context.guard.calm_ms()
         for turn in await scripts.run(due_deadlines(keys, partition.number)):
             try:
-                due = await scripts.run(check_deadline(keys, turn, token=partition.token))
+                due = await scripts.run(check_deadline(keys, turn, token=partition.token, calm_ms=calm_ms))
                 if due is not None:
                     await self._end(partition, due)
             except (Unavailable, Full):

@@ -25,7 +25,7 @@ from workers.config import Config
 from workers.gateway import errors, inputs
 from workers.gateway.auth import Auth
 from workers.gateway.errors import HttpError
-from workers.gateway.publishing import begin, cut, put, wait
+from workers.gateway.publishing import begin, cut, keep_waiting, put
 from workers.gateway.store import Store
 from workers.gateway.submit import RESPONSE_PREFIX
 from workers.observability import metrics
@@ -59,7 +59,7 @@ class Producers:
             raise HttpError(400, "producer_needed", f"the header {PRODUCER_HEADER} must hold the turn's token")
         body = await inputs.read_body(request, self._config.gateway.max_body_bytes)
         events = read_events(body, record.id)
-        await self._check_lag(record.id, events)
+        await self._check_lag(record.id, token, events)
         reply = await self._publish(record.id, token, events)
         if reply.status not in (PublishStatus.OK, PublishStatus.ALREADY):
             raise _refusal(record.id, reply)
@@ -99,13 +99,14 @@ class Producers:
         failpoints.hit("gateway.before_publish")
         return await put(self._store, turn, token, piece)
 
-    async def _check_lag(self, turn: str, events: list[Event]) -> None:
+    async def _check_lag(self, turn: str, token: str, events: list[Event]) -> None:
         """A producer waits while the fold is behind, as ingest does; a turn's end frees memory, so it never waits."""
         if isinstance(events[0], TERMINALS):
             return
         positions = await self._store.run(read_positions(self._store.keys, self._store.keys.partition_of_turn(turn)))
         if positions.lag >= self._config.ingest.lag_high:
-            raise wait("partition_behind", "the partition has many events that are not folded yet")
+            words = "the partition has many events that are not folded yet"
+            raise await keep_waiting(self._store, turn, token, "partition_behind", words)
 
     async def _of_path(self, request: Request) -> TurnRecord:
         tenant = await self._auth.tenant(request)

@@ -6,7 +6,7 @@ Every step may be repeated as it is: the first event is frozen in the turn's rec
 from typing import Any
 
 from ledger.errors import Full
-from ledger.external import EXTERNAL, is_first
+from ledger.external import EXTERNAL, is_first, note_wait
 from ledger.log import PublishReply, publish
 from ledger.records import TurnRecord
 from ledger.turns import read_turn
@@ -45,7 +45,7 @@ async def put(store: Store, turn: str, token: str, events: list[Event]) -> Publi
     try:
         return await store.run(call)
     except Full:
-        raise wait("memory_full", "the turn store has no room") from None
+        raise await keep_waiting(store, turn, token, "memory_full", "the turn store has no room") from None
 
 
 def told(record: TurnRecord, *, submitter: bool = False) -> dict[str, Any]:
@@ -68,7 +68,8 @@ def cut(events: list[Event], *, max_events: int, max_bytes: int) -> list[Event]:
     return events[:max_events]
 
 
-def wait(code: str, words: str) -> HttpError:
-    """The answer to a producer that has to wait for room."""
+async def keep_waiting(store: Store, turn: str, token: str, code: str, words: str) -> HttpError:
+    """The answer to a producer that has to wait for room; its turn is not silent meanwhile."""
+    await store.run(note_wait(store.keys, turn, token=token))
     metrics.ADMISSION_REFUSED.labels(bound=code).inc()
     return HttpError(429, code, f"{words}; send the same again later", headers={"Retry-After": "1"})

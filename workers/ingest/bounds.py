@@ -52,7 +52,8 @@ class Room:
 class LagGate:
     """Closed while a partition's fold is behind: from the high mark on, until below the low mark."""
 
-    def __init__(self, *, high: int, low: int) -> None:
+    def __init__(self, *, high: int, low: int, on_closed: Callable[[], None] | None = None) -> None:
+        self._on_closed = on_closed
         self._high = high
         self._low = low
         self._waiters = _Waiters()
@@ -70,6 +71,8 @@ class LagGate:
             self._waiters.wake()
         elif not self._closed and lag >= self._high:
             self._closed = True
+            if self._on_closed is not None:
+                self._on_closed()
 
     async def wait(self) -> None:
         """Wait until the gate is open."""

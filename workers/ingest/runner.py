@@ -9,8 +9,8 @@ name of its successor.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 import aiohttp
@@ -76,10 +76,18 @@ class Runner:
         self._renewed = asyncio.Event()
         self._cancelled = False
         self._lost = False
+        self._paused = False
+        self.on_paused: Callable[[], None] | None = None
+        """Called when the turn begins to wait for us."""
         self._first_text: int | None = None
         self.publisher = Publisher(bench, self.turn, claimed.token, next_seq=claimed.next_seq, gate=gate)
         self.publisher.on_cancel = self.cancel
         self.publisher.on_acknowledged = self._note_first_text
+
+    @property
+    def waits(self) -> bool:
+        """Whether the turn is silent for reasons of ours: its upstream is not read on, or what it said is not taken from us yet."""
+        return self._paused or self.publisher.waiting_bytes > 0
 
     async def run(self) -> Verdict:
         """Carry the turn to its end and say how publishing ended; cancelled, it leaves the turn to others."""
@@ -205,7 +213,8 @@ class Runner:
                 await self._renewed.wait()
             try:
                 if upstream.wire == "acp":
-                    return await self._outside.agents.open(upstream, request, self._outside.environ)
+                    agents, environ = self._outside.agents, self._outside.environ
+                    return await agents.open(upstream, request, environ, waiting=self._pause)
                 return await open_source(self._outside.session, request, upstream, self._bench.clock)
             except SourceError as failure:
                 delay_ms = retry_delay_ms(failure, attempt, rules)
@@ -235,10 +244,23 @@ class Runner:
     async def _wait_for_room(self) -> None:
         """Do not read on while bytes wait to be published, or while the partition's fold is behind."""
         room, publisher, gate = self._bench.room, self.publisher, self._gate
-        while gate.closed or not room.is_free(publisher.waiting_bytes):
-            with metrics.INGEST_PAUSED.track_inprogress():
+        if not gate.closed and room.is_free(publisher.waiting_bytes):
+            return
+        with self._pause(), metrics.INGEST_PAUSED.track_inprogress():
+            while gate.closed or not room.is_free(publisher.waiting_bytes):
                 await gate.wait()
                 await room.wait(lambda: publisher.waiting_bytes)
+
+    @contextmanager
+    def _pause(self) -> Iterator[None]:
+        """A time in which the upstream is kept waiting by us; no limit on silence counts it."""
+        self._paused = True
+        if self.on_paused is not None:
+            self.on_paused()
+        try:
+            yield
+        finally:
+            self._paused = False
 
     def _conclude(self) -> None:
         """Drain what the upstream left open and put the one terminal, unless it is there."""

@@ -103,11 +103,12 @@ class IngestWorker:
         self._news = news
         self._log = logs.bind(worker=self.name)
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._gates = [
-            LagGate(high=bench.config.lag_high, low=bench.config.lag_low) for _ in range(bench.keys.partitions)
-        ]
-        self._recent: deque[tuple[int, Publisher]] = deque()
+        self._carried = [0] * bench.keys.partitions
+        """How many turns are carried in each partition."""
         self._freed = asyncio.Event()
+        lag = {"high": bench.config.lag_high, "low": bench.config.lag_low}
+        self._gates = [LagGate(**lag, on_closed=self._freed.set) for _ in range(bench.keys.partitions)]
+        self._recent: deque[tuple[int, Publisher]] = deque()
         self._streams = {bench.keys.requests(partition): partition for partition in range(bench.keys.partitions)}
 
     @property
@@ -138,12 +139,21 @@ class IngestWorker:
 
     # taking
 
+    @property
+    def _places(self) -> int:
+        """How many more turns may be taken.
+
+        Those of a partition that is behind stand still, so they leave their places to the other partitions; but not without bound.
+        """
+        most = self._bench.config.max_turns
+        still = sum(count for count, gate in zip(self._carried, self._gates, strict=True) if gate.closed)
+        return most - (len(self._tasks) - min(still, most))
+
     async def _take(self) -> None:
         due_ms = 0
         full = False
         while True:
-            capacity = self._bench.config.max_turns - len(self._tasks)
-            if capacity <= 0:
+            if self._places <= 0:
                 full = True
                 self._freed.clear()
                 await self._freed.wait()
@@ -166,8 +176,8 @@ class IngestWorker:
 
     async def _take_partition(self, partition: int, *, min_idle_ms: int | None) -> None:
         bench = self._bench
-        count = min(bench.config.take_count, bench.config.max_turns - len(self._tasks))
-        if count <= 0:
+        count = min(bench.config.take_count, self._places)
+        if count <= 0 or self._gates[partition].closed:
             return
         call = take_requests(bench.keys, partition, consumer=self.name, count=count, min_idle_ms=min_idle_ms)
         try:
@@ -184,11 +194,13 @@ class IngestWorker:
             if entry.turn not in self._tasks:
                 task = asyncio.create_task(self._carry(entry, self._gates[partition]))
                 self._tasks[entry.turn] = task
+                self._carried[partition] += 1
                 metrics.INGEST_TURNS.inc()
-                task.add_done_callback(partial(self._ended, entry.turn))
+                task.add_done_callback(partial(self._ended, entry.turn, partition))
 
-    def _ended(self, turn: str, task: asyncio.Task[None]) -> None:
+    def _ended(self, turn: str, partition: int, task: asyncio.Task[None]) -> None:
         del self._tasks[turn]
+        self._carried[partition] -= 1
         metrics.INGEST_TURNS.dec()
         self._freed.set()
         if not task.cancelled() and (error := task.exception()) is not None:
@@ -227,9 +239,16 @@ class IngestWorker:
 
     def _keep(self, name: str, runner: Runner, claimed: Claimed, taken_at_ms: int) -> None:
         bench = self._bench
+        runner.on_paused = partial(self._keeper.hurry, name)
         self._keeper.keep(
             name,
-            renew_turn(bench.keys, runner.turn, token=claimed.token, lease_ms=bench.config.lease_ms),
+            lambda: renew_turn(
+                bench.keys,
+                runner.turn,
+                token=claimed.token,
+                lease_ms=bench.config.lease_ms,
+                waits=runner.waits,
+            ),
             taken_at_ms=taken_at_ms,
             is_lost=lambda reply: reply.status is ClaimStatus.STALE or reply.status is ClaimStatus.UNKNOWN_TURN,
             on_lost=runner.lose,

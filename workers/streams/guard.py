@@ -26,6 +26,7 @@ class Guard:
         self._clock = clock
         self._lease_ms = lease_ms
         self._closed_until_ms = 0
+        self._began_ms = clock.boottime_ms()
         self._run_ids: dict[str, str] = {}
         self._offsets: dict[str, int] = {}
 
@@ -40,6 +41,10 @@ class Guard:
     def may_take_over(self) -> bool:
         """Whether leases that ran out may be believed now; ask ``check`` first."""
         return self._clock.boottime_ms() >= self._closed_until_ms
+
+    def calm_ms(self) -> int:
+        """For how long the server has surely been there: since the end of the last disturbance, or as long as we know it."""
+        return max(0, self._clock.boottime_ms() - max(self._began_ms, self._closed_until_ms))
 
     async def check(self, client: AsyncClient) -> bool:
         """Look at the server (run id, uptime, time) and answer like ``may_take_over``; never raises for an absent server."""

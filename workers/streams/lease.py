@@ -21,13 +21,13 @@ from workers.streams.connection import connect_sync
 T = TypeVar("T")
 
 AGAIN_MS = 100
-"""Wait before a renewal that found no server is sent again."""
+"""Wait before a renewal that found no server is sent again, and between any two."""
 
 
 @dataclass
 class _Lease:
     name: str
-    renew: Call[Any]
+    renew: Callable[[], Call[Any]]
     until_ms: int
     due_ms: int
     is_lost: Callable[[Any], bool]
@@ -69,7 +69,7 @@ class LeaseKeeper:
     def keep(
         self,
         name: str,
-        renew: Call[T],
+        renew: Call[T] | Callable[[], Call[T]],
         *,
         taken_at_ms: int,
         is_lost: Callable[[T], bool],
@@ -78,11 +78,12 @@ class LeaseKeeper:
     ) -> None:
         """Renew from now on. ``taken_at_ms`` is the boot clock before the request that took the lease.
 
+        ``renew`` is the call, or makes it each time (on the thread; pure) where it tells something that changes.
         ``is_lost`` judges a reply (on the thread; pure); ``on_lost`` and ``on_reply`` run on the loop. A lost lease is dropped.
         """
         lease = _Lease(
             name=name,
-            renew=renew,
+            renew=(lambda: renew) if isinstance(renew, Call) else renew,
             until_ms=taken_at_ms + self._lease_ms,
             due_ms=taken_at_ms + self._renew_ms,
             is_lost=is_lost,
@@ -97,6 +98,15 @@ class LeaseKeeper:
         """Stop renewing; no callback of it runs afterwards."""
         with self._wake:
             self._leases.pop(name, None)
+
+    def hurry(self, name: str) -> None:
+        """Renew at once, or soon after the last renewal: what the renewal tells has changed."""
+        with self._wake:
+            lease = self._leases.get(name)
+            if lease is not None:
+                renewed_ms = lease.until_ms - self._lease_ms
+                lease.due_ms = min(lease.due_ms, max(self._clock.boottime_ms(), renewed_ms + AGAIN_MS))
+                self._wake.notify()
 
     def holds(self, name: str) -> int:
         """Milliseconds that the lease surely still has; 0 when it has run out, was lost or was never kept."""
@@ -126,8 +136,9 @@ class LeaseKeeper:
 
     def _renew(self, scripts: SyncScripts, lease: _Lease) -> None:
         asked_at = self._clock.boottime_ms()
+        lease.due_ms = asked_at + self._renew_ms  # before the reply: who hurries meanwhile is heard
         try:
-            reply = scripts.run(lease.renew)
+            reply = scripts.run(lease.renew())
             lost = lease.is_lost(reply)
         except LedgerError as error:
             metrics.RENEWALS.labels(role=self._role, outcome="unavailable").inc()
@@ -143,7 +154,6 @@ class LeaseKeeper:
             return
         metrics.RENEWALS.labels(role=self._role, outcome="ok").inc()
         lease.until_ms = asked_at + self._lease_ms
-        lease.due_ms = asked_at + self._renew_ms
         if lease.on_reply is not None:
             self._call(self._reply_to, lease, reply)
 

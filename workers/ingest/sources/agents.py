@@ -4,7 +4,8 @@ The protocol's library is large; it is loaded where an agent is configured, and 
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -34,9 +35,17 @@ class Agents:
         """Load what agents need, before the first of them is waited for."""
         _source_class()
 
-    async def open(self, upstream: UpstreamConfig, request: UpstreamRequest, environ: Mapping[str, str]) -> "AcpSource":
-        """Wait for a free place, start an agent and send it the prompt; raises SourceError."""
-        await self._places.acquire()
+    async def open(
+        self,
+        upstream: UpstreamConfig,
+        request: UpstreamRequest,
+        environ: Mapping[str, str],
+        *,
+        waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> "AcpSource":
+        """Wait for a free place (within `waiting`), start an agent and send it the prompt; raises SourceError."""
+        with waiting():
+            await self._places.acquire()
         try:
             process = await AgentProcess.start(upstream, environ)
         except (OSError, ValueError) as error:
