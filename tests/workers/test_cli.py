@@ -87,6 +87,19 @@ class Site:
         shown = self.json("turn", turn)
         return bool(shown["ended"] and shown["blocks"] == shown["planned"] and not shown["open_parts"])
 
+    def is_whole(self) -> bool:
+        """Whether every role lives and every partition has an owner."""
+        told = self.doctor()
+        return told.count(": 1 live") == len(ROLES) and "nobody owns" not in told
+
+    def doctor(self) -> str:
+        before = Path.cwd()
+        os.chdir(self.folder)
+        try:
+            return CliRunner().invoke(build(run_role, ROLES), ["doctor"]).stdout
+        finally:
+            os.chdir(before)
+
     def redis(self) -> redis.Redis:
         port = int((self.folder / ".foldline" / "server.port").read_text())
         return redis.Redis(port=port, decode_responses=True, socket_timeout=5)
@@ -115,6 +128,7 @@ def upstream() -> Iterator[int]:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory, upstream: int) -> Iterator[Site]:
     made = start_site(tmp_path_factory.mktemp("site"), upstream)
+    wait_until_sync(made.is_whole, "the fleet to be whole", timeout_s=60, every_s=0.1)
     yield made
     made.up.send_signal(signal.SIGINT)
     assert made.up.wait(timeout=30) == 0, (made.folder / "up.log").read_text()
@@ -254,11 +268,12 @@ def test_a_turn_whose_log_is_gone_says_so(site: Site) -> None:
 
 
 def test_the_doctor_finds_a_sound_fleet_healthy(site: Site) -> None:
-    wait_until_sync(lambda: "nobody owns" not in site.run("doctor").stdout, "every partition to have an owner", 30)
     told = site.json("doctor")
     assert told["healthy"], told
     checks = {finding["check"] for finding in told["findings"]}
     assert {"configuration", "installation", "server", "persistence", "fold", "delivery", "target screen"} <= checks
+    living = {finding["check"] for finding in told["findings"] if finding["found"] == "1 live"}
+    assert living == {"ingest", "fold", "delivery", "gateway"}
 
 
 def test_the_configuration_is_printed_with_its_sources(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from ledger import access
+from ledger.commands import Scripts
 from ledger.errors import Full, LedgerError, Unavailable
 from ledger.keys import Keyspace
 from workers.config import Config
@@ -38,8 +39,10 @@ from workers.gateway.subscriptions import Subscriptions
 from workers.gateway.turns import Turns
 from workers.observability import logs, metrics
 from workers.observability.health import HealthServer
+from workers.runtime import entropy
 from workers.runtime.clock import SystemClock
 from workers.runtime.service import Service, Services
+from workers.streams.attendance import Attendance
 from workers.streams.connection import connect
 from workers.streams.patience import patiently
 
@@ -80,6 +83,8 @@ class Gateway:
         self.sharded = config.redis.cluster
         self.hub = Subscriptions(self._listener, keys, self.store, config.gateway, sharded=self.sharded)
         self.auth = Auth(self.store, config.gateway)
+        worker = entropy.worker_name("gateway")
+        self._attendance = Attendance(Scripts(self._client), keys, role="gateway", worker=worker)
         self.host = config.gateway.host
         self.port = config.gateway.port
         self._server: Server | None = None
@@ -93,6 +98,7 @@ class Gateway:
             logs.bind().warning("loopback_only", wanted=self.host, why="no API keys exist")
             self.host = "127.0.0.1"
         await self.hub.start()
+        await self._attendance.start()
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
         listening = socket.create_server((self.host, self.port), family=family, backlog=BACKLOG)
         self.port = int(listening.getsockname()[1])
@@ -118,6 +124,7 @@ class Gateway:
             self._server.should_exit = True
             await self._serving
         await self.hub.stop()
+        await self._attendance.stop()
         await self._client.aclose()
         await self._listener.aclose()
 
@@ -163,6 +170,10 @@ def build_app(gateway: Gateway, config: Config) -> Starlette:
         await gateway.store.once(access.check_meta(gateway.store.keys))
         return PlainTextResponse("ready\n")
 
+    async def told(request: Request) -> Response:
+        await gateway.auth.tenant(request)  # it names upstreams and targets, and this port may be public
+        return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
+
     routes = [
         _route("/", serve_page, "GET"),
         _route("/v1/responses", responses.create, "POST"),
@@ -178,7 +189,7 @@ def build_app(gateway: Gateway, config: Config) -> Starlette:
         _route("/v1/shadow/{id}", shadows.compare, "GET"),
         _route("/healthz", _healthy, "GET"),
         _route("/readyz", ready, "GET"),
-        _route("/metrics", _metrics, "GET"),
+        _route("/metrics", told, "GET"),
     ]
     cors = Middleware(
         CORSMiddleware,
@@ -233,7 +244,3 @@ async def _no_such_route(_request: Request, error: Exception) -> Response:
 
 async def _healthy(_request: Request) -> Response:
     return PlainTextResponse("ok\n")
-
-
-async def _metrics(_request: Request) -> Response:
-    return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)

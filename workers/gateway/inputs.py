@@ -1,5 +1,6 @@
 """Reading what a client sent, within bounds: the body, ids, headers and query values. Everything here raises `HttpError`."""
 
+import asyncio
 import re
 from typing import Any, TypeVar
 
@@ -10,6 +11,8 @@ from workers.gateway.errors import HttpError
 from workers.gateway.sse import parse_event_id
 
 HEADER_BYTES_MAX = 32 * 1024  # all headers of a request together
+BODY_S = 60.0
+"""From a request's head to the end of its body; also a slow line brings some megabytes in it."""
 NAME_CHARS_MAX = 256
 _NAME = re.compile(r"[\x21-\x7b\x7d\x7e]{1,256}", re.ASCII)
 _NUMBER = re.compile(r"\d{1,9}", re.ASCII)
@@ -32,10 +35,15 @@ async def read_body(request: Request, limit: int) -> bytes:
         raise too_large
     body = bytearray()
     try:
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > limit:
-                raise too_large
+        async with asyncio.timeout(BODY_S):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > limit:
+                    raise too_large
+    except TimeoutError:
+        raise HttpError(
+            408, "body_too_slow", f"the body did not end within {BODY_S} s", headers={"Connection": "close"}
+        ) from None
     except ClientDisconnect:
         raise HttpError(400, "body_incomplete", "the connection was closed before the body's end") from None
     return bytes(body)

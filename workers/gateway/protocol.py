@@ -5,11 +5,15 @@ before: one client that never ends a header would take the memory, and the loop 
 taken and told nothing of; beyond the bound the connection is answered, where nothing else is being answered on it, and closed.
 """
 
+import asyncio
+
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from workers.gateway.errors import HttpError
 from workers.gateway.inputs import HEADER_BYTES_MAX
 
+HEAD_S = 20.0
+"""From connecting to the end of the first head: a client that says nothing holds a socket no longer."""
 UNTOLD_BYTES_MAX = 2 * HEADER_BYTES_MAX  # what is between the two is refused with the request's own route and count
 
 _REFUSAL = HttpError(431, "headers_too_large", f"the headers may have {HEADER_BYTES_MAX} bytes in all").response()
@@ -28,6 +32,22 @@ class BoundedProtocol(HttpToolsProtocol):
     """uvicorn's protocol over its fast parser, closed when a request's head or trailer does not end."""
 
     _untold = 0
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """A client came; its first request's head is to end in time, as later ones' are by the keep-alive."""
+        super().connection_made(transport)
+        self._deadline = self.loop.call_later(HEAD_S, transport.close)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client is gone."""
+        self._has_spoken()
+        super().connection_lost(exc)
+
+    def _has_spoken(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser, and count what it keeps to itself."""
@@ -41,6 +61,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """The head has ended."""
         self._untold = 0
+        self._has_spoken()
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:

@@ -39,6 +39,7 @@ from workers.observability.health import HealthServer
 from workers.runtime import entropy
 from workers.runtime.clock import SystemClock
 from workers.runtime.failpoints import hit
+from workers.streams.attendance import Attendance
 from workers.streams.connection import AsyncClient, connect
 from workers.streams.guard import Guard
 from workers.streams.lease import LeaseKeeper
@@ -83,6 +84,9 @@ async def run(config: Config, stop: asyncio.Event) -> None:
             lambda: bench.scripts.run(meta), what="check_meta", role="ingest", guard=bench.guard, give_up=stop.is_set
         )
         worker = IngestWorker(bench, outside, client=client, keeper=keeper, news=news)
+        attendance = Attendance(bench.scripts, bench.keys, role="ingest", worker=worker.name)
+        await attendance.start()
+        stack.push_async_callback(attendance.stop)
         if config.service.port is not None:
             health = HealthServer(config.service.host, config.service.port, lambda: worker.is_ready)
             await health.start()

@@ -37,6 +37,7 @@ async def test_as_soon_as_a_key_exists_every_request_needs_one(redis_url: str) -
             ("POST", "/v1/turns"),
             ("POST", "/v1/responses"),
             ("GET", f"/v1/responses/resp_{turn}"),
+            ("GET", "/metrics"),
             ("POST", f"/v1/responses/resp_{turn}/cancel"),
         ):
             for headers, expected in (({}, "missing_api_key"), (bearer("fl-other"), "invalid_api_key")):

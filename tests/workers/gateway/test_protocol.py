@@ -4,6 +4,7 @@ import contextlib
 import pytest
 
 from tests.workers.gateway.stage import Stage, stage
+from workers.gateway import inputs, protocol
 from workers.gateway.protocol import UNTOLD_BYTES_MAX
 
 HEAD = b"POST /v1/turns HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
@@ -64,3 +65,32 @@ async def test_a_slow_head_and_a_large_body_are_no_flood(redis_url: str) -> None
             length = int(answer.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
             await reader.readexactly(length)
         writer.close()
+
+
+async def said(on: Stage, opening: bytes) -> bytes:
+    """What a client is told that sends a beginning and then nothing, until its connection is closed."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", on.gateway.port)
+    writer.write(opening)
+    answer = await asyncio.wait_for(reader.read(), 10)
+    writer.close()
+    return answer
+
+
+@pytest.mark.parametrize("opening", [b"", HEAD])
+async def test_a_client_that_never_ends_its_head_is_let_go(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch, opening: bytes
+) -> None:
+    monkeypatch.setattr(protocol, "HEAD_S", 0.2)
+    async with stage(redis_url) as on:
+        assert await said(on, opening) == b""
+
+
+async def test_a_client_that_never_ends_its_body_is_told_so_and_let_go(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inputs, "BODY_S", 0.2)
+    monkeypatch.setattr(protocol, "HEAD_S", 10.0)
+    async with stage(redis_url) as on:
+        answer = await said(on, HEAD + b"Content-Length: 10\r\n\r\n{")
+        assert answer.startswith(b"HTTP/1.1 408 ")
+        assert b'"code":"body_too_slow"' in answer
