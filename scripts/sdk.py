@@ -123,7 +123,7 @@ def public_faults(decoded: Decoded) -> Iterator[str]:
         yield f"the SDK refuses the public stream: {refused!r}"
         return
     with _quietly():
-        texts = [_texts(decoded.payload.response["output"]), _texts(made.to_dict()["output"]) if made else None]
+        texts = [texts_of(decoded.payload.response["output"]), texts_of(made.to_dict()["output"]) if made else None]
     if made is not None and texts[0] != texts[1]:
         yield f"the SDK reads {texts[1]} in the public stream instead of {texts[0]}"
     try:
@@ -136,7 +136,8 @@ def public_faults(decoded: Decoded) -> Iterator[str]:
         yield f"the public stream says {spoken[1]} instead of {spoken[0]}"
 
 
-def _texts(output: Any) -> list[Any]:
+def texts_of(output: Any) -> list[Any]:
+    """The kinds, texts and arguments of a response's output: what two readings of it must share."""
     return [
         [
             item["type"],
@@ -157,13 +158,22 @@ def _spoken(events: Iterable[Event]) -> dict[str, str]:
 
 def public(frames: Iterable[Frame]) -> Any:
     """Read a public stream as the openai SDK does; returns the response that it made, None without a completed one."""
+    return accumulate(map(_event, frames))
+
+
+def _event(frame: Frame) -> Any:
+    data = json.loads(frame.data)
+    if data.get("error"):
+        raise ValueError("the SDK ends a stream at a frame with an error")
+    return construct_type_unchecked(type_=ResponseStreamEvent, value=data)  # type: ignore[arg-type]
+
+
+def accumulate(events: Iterable[Any]) -> Any:
+    """Accumulate the SDK's events as it does itself; returns the completed response, None where there is none."""
     state: ResponseStreamState[Any] = ResponseStreamState(input_tools=omit, text_format=omit)
     with _quietly():
-        for frame in frames:
-            data = json.loads(frame.data)
-            if data.get("error"):
-                raise ValueError("the SDK ends a stream at a frame with an error")
-            state.handle_event(construct_type_unchecked(type_=ResponseStreamEvent, value=data))  # type: ignore[arg-type]
+        for event in events:
+            state.handle_event(event)
     return state._completed_response  # noqa: SLF001  the accumulated response has no public name before the end
 
 
