@@ -121,8 +121,9 @@ class Service:
         self.script[kind].extend(faults)
 
     def release(self) -> None:
-        """Let every stalled request go on."""
+        """Let every request go on that is stalled now."""
         self._release.set()
+        self._release.clear()
 
     def of_kind(self, kind: str) -> list[Logged]:
         """The requests of one kind, in the order in which they came."""
