@@ -1,11 +1,16 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import TypeVar
 
 import msgspec
 import pytest
 
+from ledger.commands import Call, Scripts
+from ledger.errors import Unavailable
 from ledger.log import append_if_tail
+from ledger.ownership import Raised, raise_owner
 from ledger.records import TurnState
 from ledger.turns import request_cancel
 from pipeline.codec import encode_batch
@@ -24,8 +29,11 @@ from tests.workers.fold_bench import (
     story,
     turn_id,
 )
+from workers.fold.partition import Partition
 from workers.fold.upkeep import Upkeep
 from workers.fold.worker import FoldWorker
+
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -96,6 +104,32 @@ async def test_a_silence_flushes_held_text_into_a_block_once(bench: Bench) -> No
         assert (await bench.record(turn)).next["fold"] == 1
         await bench.publish(turn, events[2:])
         await wait_until(lambda: bench.ended(turn), "the end of the turn")
+
+
+async def test_a_partition_whose_node_is_away_keeps_no_turn_of_another_alive(bench: Bench) -> None:
+    class HalfGone(Scripts):
+        async def run(self, call: Call[T]) -> T:
+            if "{0}" in call.routing_key:
+                raise Unavailable("the node is away")
+            return await super().run(call)
+
+    turn = turn_id(1)
+    await bench.submit(turn, queue_ms=1)
+    async with kept_up(bench) as upkeep:
+        [here] = upkeep._partitions()
+        call = raise_owner(KEYS, role="fold", partition=0, worker="w", nonce="n", lease_ms=60_000)
+        raised = await bench.scripts.run(call)
+        assert isinstance(raised, Raised)
+        away = Partition(here._context, 0, raised)
+        away.is_serving = True
+        context = replace(here._context, scripts=HalfGone(bench.client))
+        both = Upkeep(context, lambda: [away, here])
+
+        async def ticked_and_ended() -> bool:
+            await both.tick()
+            return await bench.ended(turn)
+
+        await wait_until(ticked_and_ended, "the turn to be ended by name")
 
 
 async def test_no_idle_event_follows_a_delta_that_it_did_not_know(bench: Bench) -> None:

@@ -152,6 +152,17 @@ def test_a_disturbance_holds_take_overs_back_for_one_lease(run_id: str, uptime_m
     assert guard.may_take_over()
 
 
+def test_calm_is_counted_from_the_start_or_the_end_of_the_last_disturbance() -> None:
+    clock = Clock()
+    guard = Guard(clock, 5000)
+    clock.at += 700
+    assert guard.calm_ms() == 700
+    guard.disturbed("restart")
+    assert guard.calm_ms() == 0
+    clock.at += 5300
+    assert guard.calm_ms() == 300
+
+
 def test_a_young_server_and_a_new_node_are_disturbances() -> None:
     clock = Clock()
     young = Guard(clock, 5000)
@@ -287,6 +298,29 @@ async def test_a_lease_is_renewed_in_time_and_counts_from_before_the_request(red
         keeper.drop("a")
         assert keeper.holds("a") == 0
         assert keeper.holds("never kept") == 0
+    finally:
+        await keeper.stop()
+
+
+async def test_a_renewal_in_a_hurry_says_what_is_true_by_then(redis_url: str) -> None:
+    clock, state = SystemClock(), ["calm"]
+    keeper = LeaseKeeper(config(redis_url), clock, role="test", lease_ms=600_000, renew_ms=200_000)
+    await keeper.start()
+    replies: list[str] = []
+    try:
+        keeper.keep(
+            "a",
+            lambda: renewal(state[0]),
+            taken_at_ms=clock.boottime_ms(),
+            is_lost=is_stale,
+            on_lost=lambda: None,
+            on_reply=replies.append,
+        )
+        state[0] = "waits"
+        keeper.hurry("a")
+        keeper.hurry("never kept")
+        await wait_until(lambda: replies, "a renewal long before its time")
+        assert replies == ["waits"]
     finally:
         await keeper.stop()
 

@@ -183,6 +183,7 @@ async def test_a_producer_waits_while_the_fold_is_behind(redis_url: str) -> None
         await s.client.hset(s.keys.committed(s.keys.partition_of_turn(turn)), "published", "30000")
         status, told = await publish(s, turn, token, delta(1))
         assert (status, told["error"]["code"]) == (429, "partition_behind")
+        assert await s.client.hexists(s.keys.turn(turn), "waited_at"), "it is not silent meanwhile"
         assert (await publish(s, turn, token, completed(1)))[0] == 200  # an end frees memory
 
 

@@ -40,6 +40,26 @@ async def test_hints_carry_the_frames_on_sharded_channels_of_a_cluster() -> None
             await read_by_hints_alone(on)
 
 
+async def test_a_client_that_reads_nothing_holds_up_nobody_and_loses_nothing(redis_url: str) -> None:
+    async with stage(redis_url, poll_ms=POLL_MS, client_queue_bytes=100_000) as on:
+        await wait_until(on.gateway.is_ready, "the channels are subscribed to")
+        turn = await on.submit()
+        path = f"{on.url}/v1/turns/{turn}/events"
+        async with on.http.get(path) as quick, on.http.get(path) as slow:
+            await wait_until(lambda: on.gateway.hub.watched == 2, "both clients watch")
+            await on.commit(turn, created(turn))
+            readers, number = on.gateway.hub._watches[turn], 0
+            while not any(reader._reason == "slow" for reader in readers):  # until sockets and queue are full
+                number += 1
+                frame = delta(number, "x" * 60_000)
+                await on.commit(turn, frame)
+                await asyncio.wait_for(quick.content.readuntil(frame.data + b"\n\n"), 10)
+            await on.commit(turn, ended(number + 1, turn), state=TurnState.COMPLETED)
+            assert len(await read_events(quick)) == 1
+            numbers = [int(event.split("-")[0].removeprefix("id: ")) for event in await read_events(slow)]
+            assert numbers == list(range(number + 2))
+
+
 async def test_frames_that_were_told_of_while_nobody_listened_are_read_at_the_next_subscription() -> None:
     with Server(aof=True) as server:
         async with stage(server.url, poll_ms=POLL_MS) as on:

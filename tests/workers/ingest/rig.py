@@ -69,9 +69,16 @@ class Rig:
         stop.set()
         await task
 
-    async def submit(self, request: Mapping[str, Any] | None = None, *, number: int = 1, upstream: str = "test") -> str:
+    async def submit(
+        self,
+        request: Mapping[str, Any] | None = None,
+        *,
+        number: int = 1,
+        upstream: str = "test",
+        partition: int = 0,
+    ) -> str:
         """Submit a turn."""
-        turn = make_turn_id(0, f"{number:024x}")
+        turn = make_turn_id(partition, f"{number:024x}")
         known = self.config.upstreams.get(upstream)
         started = msgspec.structs.replace(self.started(turn), wire=known.wire if known is not None else "responses")
         new = NewTurn(

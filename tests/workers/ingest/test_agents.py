@@ -3,7 +3,8 @@
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from pipeline.events import Status, TextDelta
 from tests.support.waiting import wait_until
 from tests.workers.ingest.agents import Reading, agent, begin, gone, whole_turn
 from workers.ingest.failures import Phase, SourceError
+from workers.ingest.requests import build
 from workers.ingest.sources.agent_process import STDERR_BYTES
 from workers.ingest.sources.agents import Agents
 
@@ -108,6 +110,27 @@ async def test_nothing_that_it_started_stays(agents: Agents, tmp_path: Path) -> 
     assert all(os.getsid(pid) != os.getsid(0) for pid in pids)
     source.close()
     await wait_until(lambda: gone(*pids), "all of them to go")
+
+
+async def test_whoever_waits_for_a_place_says_so(tmp_path: Path) -> None:
+    agents, told = Agents(1), list[str]()
+
+    @contextmanager
+    def waiting() -> Iterator[None]:
+        told.append("waits")
+        yield
+        told.append("has its place")
+
+    upstream = agent(tmp_path)
+    first = await begin(agents, upstream, "wait")
+    second = asyncio.create_task(
+        agents.open(upstream, build(upstream, b'{"input":"wait"}', {}), os.environ, waiting=waiting)
+    )
+    await wait_until(lambda: told == ["waits"], "the second to wait")
+    first.close()
+    (await second).close()
+    assert told == ["waits", "has its place"]
+    await agents.close()
 
 
 @pytest.mark.long
