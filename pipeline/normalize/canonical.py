@@ -17,6 +17,7 @@ class CanonicalAdapter:
     def __init__(self, *, stamp: Stamp, limits: Limits | None = None) -> None:
         self.ended = False
         self.late = 0
+        self.unsure = False
         self._stamp = stamp
         self._limits = limits or Limits()
         self._tail: list[bytes] = []

@@ -24,6 +24,7 @@ class FramedAdapter(ABC):
     def __init__(self, *, stamp: Stamp, limits: Limits | None = None) -> None:
         self.ended = False
         self.late = 0
+        self.unsure = False
         self._limits = limits or Limits()
         self._narrator = SlotNarrator(stamp, self._limits)
         self._intake = Intake(self._limits)

@@ -17,11 +17,13 @@ class Adapter(Protocol):
     """What turns one upstream's bytes into events: fed at any cut, closed once at the end of the body.
 
     An adapter never raises for an upstream's fault; it reports it in `wire["defects"]`, or ends the turn. It emits no
-    `turn_started`, which is the runtime's, and nothing after the terminal. `late` counts what came after it.
+    `turn_started`, which is the runtime's, and nothing after the terminal. `late` counts what came after it. `unsure` says that
+    the upstream went on after it had said that it was done, so that its word proves nothing where the body was cut.
     """
 
     ended: bool
     late: int
+    unsure: bool
 
     def __init__(self, *, stamp: Stamp, limits: Limits | None = None) -> None: ...
 

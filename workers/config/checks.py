@@ -1,6 +1,7 @@
 """The inequalities between settings that the protocols rest on, and the ranges of single values."""
 
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 from pipeline.project.registry import CHANNELS
 from pipeline.translate import parse_routes
@@ -79,8 +80,8 @@ def _names(config: Config) -> Iterator[str]:
             yield from _agent(name, upstream)
         elif not upstream.base_url.startswith(("http://", "https://")):
             yield f"upstreams.{name}.base_url: an http or https URL is expected"
-        elif upstream.runtime == "acp":
-            yield f"upstreams.{name}.runtime: acp belongs to the wire acp"
+        else:
+            yield from _model_api(name, upstream)
         try:
             parse_routes(upstream.gateway_tools)
         except ValueError as wrong:
@@ -111,6 +112,36 @@ def _chat(name: str, target: TargetConfig) -> Iterator[str]:
         yield f"targets.{name}.recipient: CHAT, CHAT/THREAD or CHAT/THREAD/REPLY is expected, or open_recipient = true"
     elif target.recipient and not is_recipient(target.recipient):
         yield f"targets.{name}.recipient: CHAT, CHAT/THREAD or CHAT/THREAD/REPLY is expected, found {target.recipient!r}"
+
+
+def _model_api(name: str, upstream: UpstreamConfig) -> Iterator[str]:
+    if upstream.runtime == "acp":
+        yield f"upstreams.{name}.runtime: acp belongs to the wire acp"
+    if _has_secret(upstream.base_url):
+        yield f"upstreams.{name}.base_url: a URL without user and password is expected; name a variable in api_key_env"
+    if upstream.ca_file and not upstream.ca_file.startswith("/"):
+        yield f"upstreams.{name}.ca_file: the full path of a file is expected"
+    if upstream.ca_file and not upstream.base_url.startswith("https://"):
+        yield f"upstreams.{name}.ca_file: it belongs to an https URL"
+    if upstream.proxy and not _is_proxy(upstream.proxy):
+        # the value is not repeated: it may hold a password
+        yield f"upstreams.{name}.proxy: http://HOST:PORT is expected, its user and password in the variable of proxy_auth_env"
+    if upstream.proxy_auth_env and not upstream.proxy:
+        yield f"upstreams.{name}.proxy_auth_env: there is no proxy"
+
+
+def _has_secret(url: str) -> bool:
+    return "@" in urlsplit(url).netloc
+
+
+def _is_proxy(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return False
+    rest = parts.path.strip("/") + parts.query + parts.fragment
+    return parts.scheme == "http" and bool(parts.hostname) and port is not None and not rest and "@" not in parts.netloc
 
 
 def _agent(name: str, upstream: UpstreamConfig) -> Iterator[str]:

@@ -26,7 +26,12 @@ RESERVED = (
     "FOLDLINE_PRODUCER",
 )
 """Variables that are no settings; so is everything that starts with FOLDLINE_TEST_ or is named as a secret's variable."""
-SECRET_FIELDS = (("upstreams", "api_key_env"), ("targets", "secret_env"), ("targets", "token_env"))
+SECRET_FIELDS = (
+    ("upstreams", "api_key_env"),
+    ("upstreams", "proxy_auth_env"),
+    ("targets", "secret_env"),
+    ("targets", "token_env"),
+)
 """Settings that name a variable in which a secret is."""
 SECRET_ENDS = tuple(f"_{field.upper()}" for _, field in SECRET_FIELDS)
 

@@ -190,8 +190,16 @@ class UpstreamConfig(Section, frozen=True, kw_only=True):
     models: list[str] = []
     """Model names that the gateway routes here."""
     headers: dict[str, str] = {}
+    ca_file: str = ""
+    """Certificates in PEM that the upstream's own must go back to, and no others; empty: the system's."""
+    proxy: str = ""
+    """The proxy that it is reached through, ``http://HOST:PORT``; the environment's variables for proxies are not read."""
+    proxy_auth_env: str = ""
+    """The variable that holds ``USER:PASSWORD`` for the proxy."""
     connect_timeout_ms: int = 10 * SECOND
     read_timeout_ms: int = 2 * MINUTE
+    """No byte for so long. A comment that only keeps the connection is a sign of life here; a turn without any event for
+    ``limits.silence_ms`` ends all the same."""
     connect_retries: int = 3
     resumable: bool = False
     side_effects: bool = True

@@ -1,13 +1,14 @@
 """The last word on a turn: which terminal says why it ended. Pure.
 
 The adapter that saw the body end says `upstream_truncated` when the upstream gave no terminal of its own; whoever read the
-connection, or heard of a cancel, knows better. What the upstream itself said about its failure is never replaced.
+connection, or heard of a cancel, knows better. What the upstream itself said about its failure is never replaced, nor its word that
+it was done, wherever its connection broke after that; unless it had gone on after such a word before, as some say it with every chunk.
 """
 
 import msgspec
 
-from pipeline.events import ErrorInfo, Event, TurnCancelled, TurnFailed
-from workers.ingest.failures import SourceError
+from pipeline.events import ErrorInfo, Event, TurnCancelled, TurnCompleted, TurnFailed
+from workers.ingest.failures import Phase, SourceError
 
 TRUNCATED = "upstream_truncated"
 UNEXPLAINED = frozenset({TRUNCATED, "empty_stream"})
@@ -21,8 +22,10 @@ def unfinished(seq: int, at: int) -> TurnFailed:
     )
 
 
-def last_word(event: Event, *, failure: SourceError | None, cancelled: bool) -> Event:
+def last_word(event: Event, *, failure: SourceError | None, cancelled: bool, unsure: bool = False) -> Event:
     """Say why the turn ended, where we know more than the adapter that saw its body end."""
+    if isinstance(event, TurnCompleted) and unsure and failure is not None and failure.phase is Phase.BODY:
+        return TurnFailed(seq=event.seq, at=event.at, error=failure.error, usage=event.usage, wire=event.wire)
     if not isinstance(event, TurnFailed):
         return event
     if cancelled:

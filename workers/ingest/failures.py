@@ -2,12 +2,12 @@
 
 | code | when |
 |---|---|
-| `upstream_unauthorized` | 401 or 403 |
+| `upstream_unauthorized` | 401 or 403, or 407 of its proxy |
 | `upstream_rate_limited` | 429, after the retries |
 | `upstream_server_error` | any 5xx |
 | `upstream_bad_request` | any other 4xx: the request itself is refused |
-| `upstream_bad_response` | an answer that is neither a stream nor an error: a redirect, a page |
-| `upstream_connect_failed` | no connection, after the retries |
+| `upstream_bad_response` | an answer that is neither a stream nor an error: a redirect, a page, an encoding that nobody asked for |
+| `upstream_connect_failed` | no connection, after the retries: refused, a proxy that opens none, a certificate that is not trusted |
 | `upstream_stalled` | silence for longer than the read time-out |
 | `upstream_truncated` | the connection ended before the answer did |
 | `upstream_request_unsupported` | the upstream's wire has no form for something in the request |
@@ -113,7 +113,7 @@ def refused(status: int, headers: Mapping[str, str], body: bytes, now_ms: int) -
 
 def code_of(status: int) -> str:
     """Name the failure that an HTTP status stands for."""
-    if status in {401, 403}:
+    if status in {401, 403, 407}:
         return "upstream_unauthorized"
     if status == 429:
         return "upstream_rate_limited"

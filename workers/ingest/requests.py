@@ -4,8 +4,10 @@ The key is read here, from the variable that the configuration names, and goes i
 exception's text or Redis; so the request shows neither headers nor body when it is printed.
 """
 
+from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
@@ -43,6 +45,9 @@ class UpstreamRequest:
     url: str
     headers: Mapping[str, str] = field(repr=False)
     body: bytes | None = field(repr=False)
+    ca_file: str = ""
+    proxy: str = ""
+    proxy_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 def build(upstream: UpstreamConfig, request: str | bytes, environ: Mapping[str, str]) -> UpstreamRequest:
@@ -71,7 +76,8 @@ def build(upstream: UpstreamConfig, request: str | bytes, environ: Mapping[str, 
             raise RequestUnsupportedError(str(refused)) from None
         body = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in made.items()}
     headers = {**_headers(upstream, environ), "Content-Type": "application/json"}
-    return UpstreamRequest(url=_url(upstream, model), headers=headers, body=msgspec.json.encode(body))
+    url = _url(upstream, model)
+    return UpstreamRequest(url=url, headers=headers, body=msgspec.json.encode(body), **_way(upstream, environ))
 
 
 def _word(value: msgspec.Raw | None) -> str:
@@ -87,13 +93,14 @@ def _is_verbatim(members: Mapping[str, msgspec.Raw]) -> bool:
 def build_reattach(upstream: UpstreamConfig, response_id: str, environ: Mapping[str, str]) -> UpstreamRequest:
     """Ask for the stream of a response that runs already, from its first event."""
     url = f"{_url(upstream)}/{quote(response_id, safe='')}?stream=true"
-    return UpstreamRequest(method="GET", url=url, headers=_headers(upstream, environ), body=None)
+    headers = _headers(upstream, environ)
+    return UpstreamRequest(method="GET", url=url, headers=headers, body=None, **_way(upstream, environ))
 
 
 def build_cancel(upstream: UpstreamConfig, response_id: str, environ: Mapping[str, str]) -> UpstreamRequest:
     """Tell an upstream whose responses run by themselves to end one."""
     url = f"{_url(upstream)}/{quote(response_id, safe='')}/cancel"
-    return UpstreamRequest(url=url, headers=_headers(upstream, environ), body=b"")
+    return UpstreamRequest(url=url, headers=_headers(upstream, environ), body=b"", **_way(upstream, environ))
 
 
 def _url(upstream: UpstreamConfig, model: str = "") -> str:
@@ -104,6 +111,21 @@ def _url(upstream: UpstreamConfig, model: str = "") -> str:
             raise RequestError("the request names no model, which this upstream's path needs")
         path = path.replace(MODEL, quote(model, safe=""))
     return upstream.base_url.rstrip("/") + path
+
+
+def _way(upstream: UpstreamConfig, environ: Mapping[str, str]) -> dict[str, Any]:
+    """Whom the upstream is reached through, and whose word is taken that it is the upstream."""
+    if not upstream.proxy_auth_env:
+        return {"ca_file": upstream.ca_file, "proxy": upstream.proxy}
+    login, colon, password = environ.get(upstream.proxy_auth_env, "").partition(":")
+    if not login or not colon:
+        raise RequestError(f"the variable {upstream.proxy_auth_env} holds no USER:PASSWORD")
+    said = b64encode(f"{login}:{password}".encode()).decode()
+    return {
+        "ca_file": upstream.ca_file,
+        "proxy": upstream.proxy,
+        "proxy_headers": {"Proxy-Authorization": f"Basic {said}"},
+    }
 
 
 def _headers(upstream: UpstreamConfig, environ: Mapping[str, str]) -> dict[str, str]:

@@ -291,7 +291,8 @@ class Runner:
             return []
 
     def _last_word(self, event: Event) -> Event:
-        word = last_word(event, failure=self._failure, cancelled=self._cancelled)
+        unsure = self._adapter is not None and self._adapter.unsure
+        word = last_word(event, failure=self._failure, cancelled=self._cancelled, unsure=unsure)
         if (code := label(word)) is not None:
             metrics.UPSTREAM_FAILURES.labels(code=code).inc()
             self._log.info("turn_failed", code=code, status=self._failure.status if self._failure else None)

@@ -53,6 +53,7 @@ class AcpAdapter:
     def __init__(self, *, stamp: Stamp, limits: Limits | None = None) -> None:
         self.ended = False
         self.late = 0
+        self.unsure = False
         self.prompt_id: int | str | None = None
         self._limits = limits or Limits()
         self._narrator = Narrator(stamp, self._limits)

@@ -115,6 +115,7 @@ class ChatAdapter(FramedAdapter):
 
     def _choice(self, choice: Json) -> None:
         narrator = self._narrator
+        done = self._reason
         self._reason = self._reason or ending.reason_in(choice)
         error = error_in(choice, self._limits) if choice.get("error") else None
         if error is not None and self._error is None:
@@ -138,6 +139,8 @@ class ChatAdapter(FramedAdapter):
             if members:
                 narrator.rest[name] = {**narrator.rest.get(name, {}), **members}
         self._tell(delta, logprobs)
+        if done and (delta.text or delta.reasoning or delta.refusal or delta.tools):
+            self.unsure = True
         if message is self._copy:
             self._copied = len(self._streamed)
 

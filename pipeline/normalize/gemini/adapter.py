@@ -34,6 +34,7 @@ class GeminiAdapter:
     def __init__(self, *, stamp: Stamp, limits: Limits | None = None) -> None:
         self.ended = False
         self.late = 0
+        self.unsure = False
         self._limits = limits or Limits()
         self._narrator = Narrator(stamp, self._limits)
         self._parts = Parts(self._narrator, Calls(self._narrator))
@@ -180,6 +181,7 @@ class GeminiAdapter:
         if candidate.get("index", 0) not in (0, None):
             narrator.status("ignored", detail={"event": "candidate"}, wire={"candidate": candidate})
             return
+        told, done = len(narrator.out), self._finish
         reason = candidate.get("finishReason")
         if isinstance(reason, str) and reason:
             self._finish = reason
@@ -192,6 +194,7 @@ class GeminiAdapter:
             extra |= self._news(without(content, "parts", "role"))
             self._parts.extra |= extra
             self._parts.take(content.get("parts"), f"{path}.content.parts")
+            self.unsure = self.unsure or (bool(done) and len(narrator.out) > told)
             return
         if content is not None:
             narrator.blame("candidate", [defect("member_invalid", f"{path}.content", "an object", content)])

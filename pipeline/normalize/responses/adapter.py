@@ -56,6 +56,7 @@ class ResponsesAdapter:
     def __init__(self, *, stamp: Stamp, limits: Limits | None = None) -> None:
         self.ended = False
         self.late = 0
+        self.unsure = False
         self._limits = limits or Limits()
         self._scribe = Scribe(stamp, self._limits)
         self._splitter = SseSplitter(self._limits)
