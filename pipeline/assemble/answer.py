@@ -8,7 +8,9 @@ block's markers:
 - `boundary`: what stands between this block's text and the text before it, where a hidden tool or a new message lies between them.
 - `suppressed`: the text is given up on purpose, for the `reason` beside it: recorded, never shown.
 
-Text is given out before everything that is shown or happens after it: a tool, a status, the end.
+Text is given out before everything that is shown or happens after it: a tool, a status, the end. The end of a call or of an item gives
+nothing out by itself: what comes next does. For where the turn fails, the adapter ends what is open, and by that end alone nobody
+knows yet that the policy for failures decides about the text.
 """
 
 from dataclasses import replace
@@ -31,13 +33,18 @@ _DONE = "completed"
 SILENT = frozenset(
     {
         "annotation", "available_commands_update", "child_ended", "child_progress", "child_started", "config_option_update",
-        "current_mode_update", "duplicate", "idle", "ignored", "in_progress", "input_finished", "input_started", "item", "keepalive", "malformed",
-        "metadata", "mismatch", "part_finished", "part_started", "queued", "session_info_update", "signature", "unknown",
+        "current_mode_update", "duplicate", "idle", "ignored", "in_progress", "input_finished", "input_started", "item", "item_finished",
+        "keepalive", "malformed", "metadata", "mismatch", "part_finished", "part_started", "queued", "session_info_update", "signature", "unknown",
         "upstream_started", "usage", "usage_update",
     }
 )  # fmt: skip
 # These end what came before them, and tell a reader nothing.
-_UNTOLD = frozenset({"item_started", "item_finished", "held", "unnamed"})
+_UNTOLD = frozenset({"item_started", "held", "unnamed"})
+
+
+def failure_note(code: str) -> str:
+    """What a reader is told of a turn that failed."""
+    return f"{NOTE_SIGN} This answer could not be finished ({code})."
 
 
 class Answer:
@@ -59,6 +66,8 @@ class Answer:
         self._brink = ""
         self._names: dict[str, str] = {}  # of the calls that were told, by call id
         self._broken: set[str] = set()  # those of which a bad end was told
+        self._parted = False  # a call has ended since the last text: what is held goes out before the next
+        self._late: list[str] = []  # lines of such ends, which stand behind the text that is held
 
     @property
     def blocks(self) -> int:
@@ -75,6 +84,8 @@ class Answer:
         if not text:
             return []
         blocks = self._reasoning.flush(final=True) if self._reasoning.held else []
+        if self._parted:
+            blocks += self._part()
         if item != self._item:
             blocks += self._message(item)
         if self._apart:
@@ -86,23 +97,28 @@ class Answer:
         return blocks + self._bounded(text)
 
     def reasoning(self, text: str, part: tuple[int, int]) -> list[Block]:
-        """Add a delta of one part of the reasoning; nothing comes of it unless it is shown."""
-        if self._settings.reasoning == "hidden" or not text:
+        """Add a delta of one part of the reasoning; the text before it goes out, and nothing comes of it unless it is shown."""
+        if not text:
             return []
-        blocks = self._reasoning.flush(final=True) if part != self._thought else []
+        is_shown = self._settings.reasoning != "hidden"
+        blocks = self._reasoning.flush(final=True) if is_shown and part != self._thought else []
         self._thought = part
+        if self._parted:
+            blocks += self._part()
         if self._text.held or self._brink:
             blocks += self._flush_text(final=False)
-        return blocks + self._reasoning.push(text)
+        return blocks + self._reasoning.push(text) if is_shown else blocks
 
     def refusal(self, text: str) -> list[Block]:
         """Add a delta of a refusal; it is shown as one line at the next flush, since it is no text of the answer."""
+        blocks = self._part() if self._parted else []
         self._refusal.append(text)
-        return []
+        return blocks
 
     def idle(self) -> list[Block]:
         """Give out what is held, when it is enough for a message."""
-        return self._named(self._text.idle()) + self._reasoning.idle()
+        blocks = self._named(self._text.idle()) + self._reasoning.idle()
+        return blocks if self._is_held else blocks + self._lines()
 
     def flush(self, *, final: bool = False) -> list[Block]:
         """Give out what is held; see `Assembler.flush` for what waits when it is not final."""
@@ -112,23 +128,23 @@ class Answer:
         if self._refusal:
             blocks.append(self._line("refusal", "".join(self._refusal)))
             self._refusal = []
-        return blocks
+        return blocks + self._lines()
 
     def tool(self, event: ToolStarted | ToolFinished) -> list[Block]:
         """A tool starts or ends: the text before it goes out first; its start is told, and an end that is not as it should be."""
-        blocks = self.flush()
-        self._apart = self._stands_apart
-        if self._settings.tool_lines == "none":
-            return blocks
+        is_told = self._settings.tool_lines != "none"
         if isinstance(event, ToolStarted):
-            fresh, what = event.call_id not in self._names, event.name
-            self._names.setdefault(event.call_id, event.name)
-        else:
-            fresh = event.status != _DONE and event.call_id not in self._broken
-            what = f"{self._names.get(event.call_id, event.call_id)}: {event.status}"
-            if fresh:
-                self._broken.add(event.call_id)
-        return [*blocks, self._line("tool", f"{TOOL_SIGN} {what}")] if fresh else blocks
+            blocks = self.flush()
+            self._apart, self._parted = self._stands_apart, False
+            if is_told and event.call_id not in self._names:
+                self._names[event.call_id] = event.name
+                blocks.append(self._line("tool", f"{TOOL_SIGN} {event.name}"))
+            return blocks
+        if is_told and event.status != _DONE and event.call_id not in self._broken:
+            self._broken.add(event.call_id)
+            self._late.append(f"{TOOL_SIGN} {self._names.get(event.call_id, event.call_id)}: {event.status}")
+        self._parted = True
+        return [] if self._is_held else self._lines()
 
     def status(self, event: Status) -> list[Block]:
         """Something happened: the text before it goes out first, unless it happened within the text."""
@@ -146,8 +162,7 @@ class Answer:
         if isinstance(event, TurnCompleted):
             return self.flush(final=True)
         if isinstance(event, TurnFailed):
-            policy, reason = self._settings.on_failure, "failed"
-            note = f"{NOTE_SIGN} This answer could not be finished ({event.error.code})."
+            policy, reason, note = self._settings.on_failure, "failed", failure_note(event.error.code)
         else:
             policy, reason, note = self._settings.on_cancel, "cancelled", f"{NOTE_SIGN} This answer was cancelled."
         if policy == "suppress":
@@ -166,6 +181,22 @@ class Answer:
         brink, self._brink = self._brink, ""
         blocks = self._push(brink) if brink else []
         return blocks + self._named(self._text.flush(final=final))
+
+    @property
+    def _is_held(self) -> bool:
+        """Whether anything waits that a late line must stand behind."""
+        return bool(self._text.held or self._brink or self._reasoning.held or self._refusal)
+
+    def _part(self) -> list[Block]:
+        """Give out what was held when a call ended, and set what comes now apart from it."""
+        blocks = self.flush()
+        self._apart, self._parted = self._apart or self._stands_apart, False
+        return blocks
+
+    def _lines(self) -> list[Block]:
+        """The lines that waited for the text before them."""
+        lines, self._late = self._late, []
+        return [self._line("tool", line) for line in lines]
 
     def _line(self, kind: str, note: str) -> Block:
         """A block without text, for a line of our own."""

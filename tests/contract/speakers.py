@@ -30,9 +30,10 @@ ERROR = "server_error"
 
 @dataclass(frozen=True)
 class Say:
-    """Text, in the pieces in which it arrives."""
+    """Text, in the pieces in which it arrives. `is_open`: its upstream never says that it is whole."""
 
     pieces: tuple[str, ...]
+    is_open: bool = False
 
     @property
     def text(self) -> str:
@@ -41,10 +42,11 @@ class Say:
 
 @dataclass(frozen=True)
 class Use:
-    """A call of a tool, from its start to its end."""
+    """A call of a tool, from its start to its end. `is_open`: its end never comes, where a wire has a word for it."""
 
     name: str
     arguments: dict[str, Any]
+    is_open: bool = False
 
     @property
     def written(self) -> str:
@@ -66,6 +68,8 @@ def responses(steps: Sequence[Step], end: End) -> Frames:
             place = {"item_id": f"m{index}", "content_index": 0, "part": {"type": "output_text", "text": ""}}
             frames.append(streams.up("content_part.added", index, **place))
             frames += [streams.delta(piece, index, f"m{index}") for piece in step.pieces]
+            if step.is_open:
+                continue
             frames.append(streams.text_done(step.text, index, f"m{index}"))
             item = streams.message(f"m{index}", step.text)
         else:
@@ -105,7 +109,8 @@ def messages(steps: Sequence[Step], end: End) -> Frames:
         else:
             frames.append(messages_streams.block(index, "tool_use", id=f"c{index}", name=step.name, input={}))
             frames.append(messages_streams.delta(index, "input_json_delta", partial_json=step.written))
-        frames.append(messages_streams.stop(index))
+        if not (isinstance(step, Say) and step.is_open):
+            frames.append(messages_streams.stop(index))
     if end == "completed":
         frames += [messages_streams.end(), messages_streams.STOP]
     elif end == "failed":
@@ -140,7 +145,8 @@ def acp(steps: Sequence[Step], end: End) -> Frames:
                 "rawInput": step.arguments,
             }
             frames.append(acp_lines.tool(f"c{index}", **begun))
-            frames.append(acp_lines.tool(f"c{index}", "tool_call_update", status="completed"))
+            if not step.is_open:
+                frames.append(acp_lines.tool(f"c{index}", "tool_call_update", status="completed"))
     if end == "completed":
         frames.append(acp_lines.END)
     elif end == "failed":
@@ -159,6 +165,8 @@ def canonical(steps: Sequence[Step], end: End) -> Frames:
             put(Status, name="item_started", item=index)
             for piece in step.pieces:
                 put(TextDelta, item=index, content=0, track="text", text=piece)
+            if step.is_open:
+                continue
             put(BlockFinal, item=index, content=0, track="text", text=step.text)
             put(Status, name="item_finished", item=index)
         else:

@@ -115,6 +115,10 @@ STORY: list[Step] = [
 ]
 
 
+STORIES = {"whole": STORY, "torn": [*STORY[:-1], replace(STORY[-1], is_open=True)]}
+each_story = pytest.mark.parametrize("story", STORIES)
+
+
 def test_every_wire_speaks_and_every_runtime_is_carried() -> None:
     assert SPEAKERS.keys() == WIRES.keys()
     assert {runtime for runtime, _ in CARRIERS} == set(RUNTIMES)
@@ -131,22 +135,42 @@ def test_a_conversation_with_a_tool_gives_the_same_everywhere(runtime: str, wire
 
 
 @each_carrier
+@each_story
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("end", ["cut", "cancelled"])
-def test_an_end_before_the_end_gives_the_same_everywhere(runtime: str, wire: str, end: str, policy: str) -> None:
+def test_an_end_before_the_end_gives_the_same_everywhere(
+    runtime: str, wire: str, story: str, end: str, policy: str
+) -> None:
+    steps = STORIES[story]
     changes: dict[str, Any] = {"end": "cut", "cancelled": end == "cancelled", "on_failure": policy, "on_cancel": policy}
-    told = carry(runtime, wire, STORY, **changes)
-    assert told == carry("main", "responses", STORY, **changes)
+    told = carry(runtime, wire, steps, **changes)
+    assert told == carry("main", "responses", steps, **changes)
     assert told.status == ("cancelled" if end == "cancelled" else "failed")
+    _check_held(told, policy)
 
 
 @each_carrier
+@each_story
 @pytest.mark.parametrize("policy", POLICIES)
-def test_an_upstreams_failure_gives_the_same_everywhere_but_for_its_name(runtime: str, wire: str, policy: str) -> None:
-    told = carry(runtime, wire, STORY, end="failed", on_failure=policy)
-    other = carry("main", "responses", STORY, end="failed", on_failure=policy)
+@pytest.mark.parametrize("lines", ["none", "summary"])
+def test_an_upstreams_failure_gives_the_same_everywhere_but_for_its_name(
+    runtime: str, wire: str, story: str, policy: str, lines: str
+) -> None:
+    steps = STORIES[story]
+    changes: dict[str, Any] = {"end": "failed", "on_failure": policy, "tool_lines": lines}
+    told = carry(runtime, wire, steps, **changes)
     assert told.status == "failed"
-    assert _unnamed(told) == _unnamed(other)
+    assert _unnamed(told) == _unnamed(carry("main", "responses", steps, **changes))
+    _check_held(told, policy)
+
+
+def _check_held(told: Told, policy: str) -> None:
+    """The text that was held at the end is told of as the policy says; what went out before it is as it was."""
+    *before, last = told.blocks
+    assert told.text == "".join(step.text for step in STORY if isinstance(step, Say))
+    assert last.text.endswith("Take care.")
+    assert ("suppressed" in last.markers, "note" in last.markers) == (policy == "suppress", policy == "note")
+    assert not any("suppressed" in block.markers for block in before)
 
 
 def _unnamed(told: Told) -> list[Block]:
@@ -157,6 +181,19 @@ def _unnamed(told: Told) -> list[Block]:
         else block
         for block in told.blocks
     ]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("wire", ["acp", "chat"])
+def test_a_call_that_is_open_at_a_failure_does_not_give_out_the_text_behind_it(wire: str, policy: str) -> None:
+    """Where calls and text run side by side, the adapter ends the open call just before the turn fails."""
+    runtime = "acp" if wire == "acp" else "main"
+    steps: list[Step] = [Say(("Before. ",)), Use("search", {"q": 1}, is_open=True), Say(("Behind it.",))]
+    told = carry(runtime, wire, steps, end="cut", on_failure=policy, tool_lines="summary")
+    behind = next(block for block in told.blocks if block.text == "Behind it.")
+    assert ("suppressed" in behind.markers) == (policy == "suppress")
+    assert ("note" in {*behind.markers, *told.blocks[-1].markers}) == (policy == "note" or wire == "acp")
+    assert told.text == "Before. Behind it."
 
 
 @each_carrier

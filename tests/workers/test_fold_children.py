@@ -171,9 +171,10 @@ async def test_a_child_that_the_fold_itself_ends_is_told_of_too(bench: Bench) ->
         await bench.scripts.run(call)
         await wait_until(lambda: bench.ended(CHILD), "the child's end")
     events = await told(bench)
-    assert names(events) == ["child_started", "child_ended", "ToolFinished"]
+    assert names(events) == ["child_started", "child_progress", "child_ended", "ToolFinished"]
     assert isinstance(events[-1], ToolFinished)
     assert events[-1].output["error"]["code"] == "fold_error"
+    assert events[-1].output["text"] == PIECES[0]
     assert (await bench.record(PARENT)).state is TurnState.RUNNING
 
 

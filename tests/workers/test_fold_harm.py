@@ -3,6 +3,7 @@ from collections.abc import AsyncIterator, Callable
 import msgspec
 import pytest
 
+from ledger.log import entries_of, publish, read_block, read_entries
 from ledger.records import TurnState
 from pipeline.events import Event, TextDelta
 from pipeline.output import Output
@@ -22,6 +23,7 @@ from tests.workers.fold_bench import (
     story,
     turn_id,
 )
+from workers.commands.refold import fold
 
 
 @pytest.fixture
@@ -38,7 +40,7 @@ def poison(monkeypatch: pytest.MonkeyPatch, turn: str, error: Callable[[], BaseE
     """Make the core raise for one turn's delta with this text, while the returned list holds True."""
     push, armed = Turn.push, [True]
 
-    def poisoned(self: Turn, event: Event, producer: str) -> Output:
+    def poisoned(self: Turn, event: Event, producer: str = "ingest") -> Output:
         if armed[0] and isinstance(event, TextDelta) and event.text == text and _turn_of(self) == turn:
             raise error()
         return push(self, event, producer)
@@ -75,6 +77,10 @@ async def test_an_exception_while_folding_fails_that_turn_alone(bench: Bench, mo
     assert msgspec.json.decode(record.error)["code"] == "fold_error"
     assert record.quarantined
     assert "fold_error" in await bench.frames(bad)
+    block = await bench.scripts.run(read_block(KEYS, bad, 0))
+    assert block is not None
+    assert block.text == PIECES[0].rstrip()
+    assert "fold_error" in msgspec.json.decode(block.markers)["note"]
     assert (await bench.record(good)).state is TurnState.COMPLETED
 
 
@@ -182,4 +188,27 @@ async def test_a_turn_that_cannot_be_rebuilt_as_it_was_is_failed_by_name_and_not
     assert frames.startswith(before)
     assert frames.removeprefix(before).count("event: ") == 1
     assert code in frames.removeprefix(before)
+    record = await bench.record(turn)
+    note = await bench.scripts.run(read_block(KEYS, turn, record.blocks_next - 1))
+    assert note is not None
+    assert (note.text, code in note.markers) == ("", True)
     assert msgspec.json.decode((await bench.record(turn)).error)["code"] == code
+
+
+async def test_a_turn_that_could_not_be_folded_to_its_end_folds_again_to_the_same(bench: Bench) -> None:
+    turn = turn_id(1)
+    await bench.open(turn)
+    await bench.publish(turn, story(turn, PIECES)[:3])
+    call = publish(
+        KEYS, turn, token=bench.tokens[turn], producer="ingest", first_seq=3, events_json='["no event"]', n=1
+    )
+    await bench.scripts.run(call)
+    async with owner_of(bench):
+        await wait_until(lambda: bench.ended(turn), "the end of the turn")
+    record = await bench.record(turn)
+    assert msgspec.json.decode(record.error)["code"] == "fold_error"
+    ids = await bench.scripts.run(entries_of(KEYS, turn))
+    folded = fold(record, await bench.scripts.run(read_entries(KEYS, PARTITION, ids)))
+    assert folded.sse == await bench.frames(turn)
+    assert (folded.live.digest, folded.live.blocks_next) == (record.digest, record.blocks_next)
+    assert "".join(block.text + block.separator for block in folded.blocks) == "".join(PIECES[:2])

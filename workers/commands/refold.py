@@ -96,7 +96,10 @@ def fold(record: TurnRecord, entries: list[LogEntry]) -> Folded:
             break
         live.feed(entry, effects=effects)
     if is_set_aside and live.machine is not None:
-        live.fail(code, entry=record.quarantined, effects=effects)
+        if code == failing.BY_MACHINE:
+            live.fail_at(record.quarantined, effects=effects, machine=live.machine)
+        else:
+            live.fail(code, entry=record.quarantined, effects=effects)
     commit = live.commit_of(effects)
     return Folded(live=live, sse=commit.sse, blocks=list(commit.blocks))
 

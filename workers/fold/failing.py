@@ -1,14 +1,20 @@
-"""The last frames of a turn that foldline itself ends without its state machine, because the machine cannot be trusted.
+"""The end of a turn that foldline itself ends by name, because its events cannot be fed any further.
 
-Used where feeding the turn once more is what must not happen: its rebuild differed from what clients have read, its own
-events made the fold raise, or its owners died of it. What was committed before stands; these frames only say that it is over.
+Where an event made the fold raise, the machine stands, folded again up to that event: it ends the turn, and what it holds goes out by the
+turn's policy for failures. Where feeding the turn once more is what must not happen, because its rebuild differed from what clients have
+read or its owners died of it, there is no machine: what was committed stands, these frames say that it is over, and so does a note to
+readers where the policy is to leave one. Text that was held then is in the log alone.
 """
 
 from typing import Any
 
 import msgspec
 
-from pipeline.output import Frame, Output
+from pipeline.assemble.answer import failure_note
+from pipeline.codec import EventRefused, decode
+from pipeline.events import ErrorInfo, TurnFailed, TurnStarted
+from pipeline.output import Block, Frame, Output
+from pipeline.settings import resolve
 
 MESSAGES = {
     "fold_error": "The output of this turn could not be made from its events.",
@@ -18,13 +24,35 @@ MESSAGES = {
 }
 
 
-def failure(turn: str, code: str, *, next_number: int) -> Output:
-    """The frames that end the turn by this name, from the next free number on; ``created`` first where nothing was sent."""
+BY_MACHINE = "fold_error"
+"""The failure at which the machine stands."""
+
+
+def terminal(code: str) -> TurnFailed:
+    """What the machine is ended by. It stands in no log: the record's error and ``quarantined`` say where it was pushed."""
+    error = error_of(code)
+    return TurnFailed(seq=0, at=0, error=ErrorInfo(code=error["code"], message=error["message"]))
+
+
+def has_note(started: str) -> bool:
+    """Whether a turn's frozen first event wants readers told of a failure."""
+    try:
+        event = decode(started)
+    except EventRefused:
+        return True
+    return not isinstance(event, TurnStarted) or resolve(event.settings).on_failure == "note"
+
+
+def failure(turn: str, code: str, *, next_number: int, next_block: int | None) -> Output:
+    """What ends the turn by this name, from the next free numbers on; ``created`` first where nothing was sent, a note unless None."""
     output = Output()
     if next_number == 0:
         output.frames.append(_frame("response.created", 0, _response(turn, "in_progress", None)))
     number = next_number + len(output.frames)
     output.frames.append(_frame("response.failed", number, _response(turn, "failed", error_of(code))))
+    if next_block is not None:
+        markers = {"kind": "note", "note": failure_note(code)}
+        output.blocks.append(Block(ordinal=next_block, text="", markers=markers))
     return output
 
 

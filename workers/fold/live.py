@@ -51,7 +51,8 @@ class Live:
     idle_due_ms: int | None = None
     child: Child | None = None
     """The turn as the child that it is, if it is one."""
-    has_block: bool = False
+    has_note: bool = True
+    """Whether readers are told of a failure, where no machine is there to do it by its settings."""
     _last: Turn | None = None
     _last_event: Event | None = None
     """The event that the machine ended at."""
@@ -66,6 +67,7 @@ class Live:
             fold_seq=record.next.get(FOLD, 0),
             submitted_at=record.submitted_at,
             child=Child(record.id, record.parent, record.parent_call) if is_child else None,
+            has_note=failing.has_note(record.started),
         )
 
     @classmethod
@@ -111,15 +113,33 @@ class Live:
             self._tell_parent(event, output, effects)
         return entry.n
 
+    def fail_at(self, entry: str, *, effects: Effects, machine: Turn | None) -> str:
+        """End the turn before an entry that could not be folded, by a machine that was fed what precedes it; return the failure's name."""
+        try:
+            output = machine.push(failing.terminal(failing.BY_MACHINE)) if machine is not None else None
+        except Exception:  # noqa: BLE001 - whatever one turn's events do to the fold costs that turn alone
+            output = None
+        if output is None:
+            self.fail("fold_diverged", entry=entry, effects=effects)
+            return "fold_diverged"
+        self._last = machine
+        self._close(failing.BY_MACHINE, output, entry, effects)
+        return failing.BY_MACHINE
+
     def fail(self, code: str, *, entry: str, effects: Effects) -> None:
-        """End the turn by this name without its machine; nothing from ``entry`` on was fed."""
-        self._add(failing.failure(self.turn, code, next_number=self.frames_next), effects)
+        """End the turn by this name without a machine; nothing from ``entry`` on was fed."""
+        next_block = self.blocks_next if self.has_note else None
+        output = failing.failure(self.turn, code, next_number=self.frames_next, next_block=next_block)
+        self._close(code, output, entry, effects)
+
+    def _close(self, code: str, output: Output, entry: str, effects: Effects) -> None:
+        self._add(output, effects)
         self.machine = None
         self.state = TurnState.FAILED
         self.error = _json(failing.error_of(code))
         self.quarantined = entry
         self.idle_due_ms = None
-        self._tell_parent(None, Output(), effects)
+        self._tell_parent(None, output, effects)
 
     def begin(self) -> Effects:
         """Effects of a new batch on this turn."""
@@ -181,7 +201,7 @@ class Live:
         if event is not None:
             child.at = event.at
             notes += child.started() if isinstance(event, TurnStarted) else []
-            notes += child.progressed(output.blocks)
+        notes += child.progressed(output.blocks)
         if event is None or event is self._last_event:
             notes += child.ended(self.state.value, msgspec.json.decode(self.error) if self.error else None)
         if effects is not None:

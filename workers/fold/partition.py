@@ -24,7 +24,7 @@ from workers.fold.batch import Batch
 from workers.fold.context import Context
 from workers.fold.hints import Hints
 from workers.fold.live import Live
-from workers.fold.rebuild import rebuild
+from workers.fold.rebuild import machine_before, rebuild
 from workers.observability import logs, metrics
 from workers.runtime import entropy, failpoints
 from workers.runtime.clock import perf_s
@@ -194,7 +194,7 @@ class Partition:
         if live is None or live.machine is None:
             self._batch.add(entry, entry.n)
         else:
-            self._feed(live, entry)
+            await self._feed(live, entry)
         self._held = entry.id
         config = self._context.config.fold
         if careful or self._batch.size >= config.commit_max_bytes or self._batch.writes >= config.commit_max_writes:
@@ -202,15 +202,16 @@ class Partition:
         if careful:
             await self._settle()
 
-    def _feed(self, live: Live, entry: LogEntry) -> None:
+    async def _feed(self, live: Live, entry: LogEntry) -> None:
         effects = self._batch.effects_on(live)
         frames, blocks = live.frames_next, live.blocks_next
         try:
             live.feed(entry, effects=effects)
         except Exception:  # noqa: BLE001 - whatever one turn's events do to the fold costs that turn alone
             self._log.exception("fold_error", turn=entry.turn, entry=entry.id)
-            metrics.TURNS_FAILED.labels(code="fold_error").inc()
-            live.fail("fold_error", entry=entry.id, effects=effects)
+            machine = await machine_before(self._context.keys, live, entry.id, self._context.run)
+            code = live.fail_at(entry.id, effects=effects, machine=machine)
+            metrics.TURNS_FAILED.labels(code=code).inc()
         self._wind(live)
         self._batch.add(entry, entry.n)
         metrics.FOLD_EVENTS.inc(entry.n)

@@ -11,7 +11,9 @@ from ledger.commands import SLICE, Call
 from ledger.keys import Keyspace
 from ledger.log import entries_of, read_entries
 from ledger.records import LogEntry, TurnRecord, position_key
+from ledger.turns import read_turn
 from pipeline.events import FOLD_VERSION
+from pipeline.turn import Turn
 from workers.fold.live import Live
 from workers.observability import logs
 
@@ -47,7 +49,7 @@ async def rebuild(keys: Keyspace, record: TurnRecord, upto: str, run: Runner) ->
             _feed(live, entries)
     except Exception:  # noqa: BLE001 - whatever one turn's events do to the fold costs that turn alone
         logs.bind(turn=record.id).exception("rebuild_raised")
-        return Rebuilt(Live.committed(record), "fold_error")
+        return Rebuilt(Live.committed(record), "fold_diverged")
     if _differs(live, record):
         logs.bind(turn=record.id).error(
             "fold_diverged",
@@ -60,6 +62,23 @@ async def rebuild(keys: Keyspace, record: TurnRecord, upto: str, run: Runner) ->
         )
         return Rebuilt(Live.committed(record), "fold_diverged")
     return Rebuilt(live)
+
+
+async def machine_before(keys: Keyspace, live: Live, entry: str, run: Runner) -> Turn | None:
+    """Fold a turn again up to an entry that could not be folded, since its machine may have taken half of it; None if that differs."""
+    record = await run(read_turn(keys, live.turn))
+    if record is None:
+        return None
+    ids = [name for name in await run(entries_of(keys, live.turn)) if position_key(name) < position_key(entry)]
+    again = Live.fresh(record)
+    try:
+        for first in range(0, len(ids), SLICE):
+            _feed(again, await run(read_entries(keys, keys.partition_of_turn(live.turn), ids[first : first + SLICE])))
+    except Exception:  # noqa: BLE001 - as above
+        logs.bind(turn=live.turn).exception("rebuild_raised")
+        return None
+    is_same = (again.frames_next, again.blocks_next, again.digest) == (live.frames_next, live.blocks_next, live.digest)
+    return again.machine if is_same else None
 
 
 def _feed(live: Live, entries: list[LogEntry]) -> None:

@@ -135,13 +135,15 @@ def test_what_comes_behind_a_gateway_call_waits_for_it_and_comes_in_one_order() 
     stage.upstream(*call(1, ["{}"], "t")[0])
     late, text = call(3, ["{}"], "own")[0], message(2, ["behind"])[0]
     assert stage.upstream(text[0], *late[:2], {"type": "keepalive"}, *text[1:], *late[2:]) == []
-    assert "behind" in "".join(block.text for block in stage.blocks)  # a reader of messages need not wait
     assert told(stage.tool_started("call_1")) == [
         "output_item.added 1",
         "mcp_call.in_progress 1",
         "mcp_call_arguments.delta 1",
         "mcp_call_arguments.done 1",
     ]
+    assert "behind" in "".join(
+        block.text for block in stage.blocks
+    )  # a reader of messages need not wait for the answer
     released = stage.tool_finished("call_1", "ok")
     assert told(released) == [
         "mcp_call.completed 1",
