@@ -13,9 +13,11 @@ from the request, so that the same request is answered byte for byte alike.
 
 import asyncio
 import socket
+import ssl
 import struct
+import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
 import msgspec
@@ -23,10 +25,17 @@ from aiohttp import web
 
 from scripts.responses_stream import FunctionCall, Item, Text, compose, cut, sse, whole
 
+COMMENT_S = 0.02
 HEADERS = -1
 """`pause_before(HEADERS)` holds the status line back: the upstream has the request and has not answered."""
 
-Ending = Literal["close", "cut", "reset", "stall"]
+Ending = Literal["close", "cut", "reset", "stall", "comments"]
+PACKERS = {
+    "gzip": 16 + zlib.MAX_WBITS,
+    "x-gzip": 16 + zlib.MAX_WBITS,
+    "deflate": zlib.MAX_WBITS,
+    "raw deflate": -zlib.MAX_WBITS,
+}
 
 
 @dataclass(kw_only=True)
@@ -47,7 +56,7 @@ class Answer:
     """What the server does with one request: chunks written one by one, then an ending.
 
     `close` ends the body as HTTP asks, `cut` closes the connection in its middle, `reset` sends RST, `stall` stays
-    open and says nothing until the client leaves.
+    open and says nothing until the client leaves, `comments` keeps the connection with comments until then.
     """
 
     status: int = 200
@@ -99,6 +108,29 @@ def raw(*chunks: bytes, ending: Ending = "close", content_type: str = "text/even
     return lambda _received: Answer(chunks=chunks, ending=ending, headers={"Content-Type": content_type})
 
 
+def packed(answerer: Answerer, encoding: str) -> Answerer:
+    """The same answer, compressed as proxies do; what was one chunk can be read as one."""
+
+    def answer(received: Received) -> Answer:
+        made = answerer(received)
+        packer = zlib.compressobj(wbits=PACKERS[encoding])
+        chunks = [packer.compress(chunk) + packer.flush(zlib.Z_SYNC_FLUSH) for chunk in made.chunks]
+        headers = {**made.headers, "Content-Encoding": encoding.rpartition(" ")[2]}
+        return replace(made, chunks=[*chunks, packer.flush()], headers=headers)
+
+    return answer
+
+
+def in_bytes(answerer: Answerer) -> Answerer:
+    """The same answer, byte by byte."""
+
+    def answer(received: Received) -> Answer:
+        made = answerer(received)
+        return replace(made, chunks=[bytes([byte]) for chunk in made.chunks for byte in chunk])
+
+    return answer
+
+
 def json_body(value: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Answerer:
     """Answer with one JSON body."""
     body = msgspec.json.encode(value)
@@ -126,7 +158,8 @@ def reset() -> Answerer:
 class Upstream:
     """The server. Leaving the context closes it; `close` and `open` between make connections be refused."""
 
-    def __init__(self, *answers: Answerer) -> None:
+    def __init__(self, *answers: Answerer, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
         self.received: list[Received] = []
         self._answers = list(answers)
         self._allowed: int | None = None
@@ -145,7 +178,7 @@ class Upstream:
     @property
     def base_url(self) -> str:
         """The URL to configure; the path is `/responses`."""
-        return f"http://127.0.0.1:{self._port}/v1"
+        return f"{'http' if self._tls is None else 'https'}://127.0.0.1:{self._port}/v1"
 
     @property
     def port(self) -> int:
@@ -157,11 +190,12 @@ class Upstream:
         app = web.Application(client_max_size=64 * 1024 * 1024)
         for path in ("/v1/responses", "/v1/chat/completions", "/v1/messages"):
             app.router.add_post(path, self._respond)
+        app.router.add_post("/v1/models/{model}", self._respond)
         app.router.add_post("/v1/responses/{response}/cancel", self._respond)
         app.router.add_get("/v1/responses/{response}", self._respond)
         self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1, access_log=None)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", self._port, reuse_address=True)
+        site = web.TCPSite(self._runner, "127.0.0.1", self._port, reuse_address=True, ssl_context=self._tls)
         await site.start()
         self._port = self._runner.addresses[0][1]
 
@@ -239,6 +273,9 @@ class Upstream:
         received.finished = True
         if answer.ending == "stall":
             await asyncio.Event().wait()
+        while answer.ending == "comments":
+            await response.write(b": keep-alive\n\n")
+            await asyncio.sleep(COMMENT_S)
         if answer.ending == "close":
             await response.write_eof()
             return response

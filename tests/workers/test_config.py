@@ -52,6 +52,23 @@ def test_the_file_is_named_by_a_variable_or_lies_in_the_working_directory(
         ("[upstreams.a]\nwire = 'acp'\ncommand = ['x']\ncwd = 'here'\n", "upstreams.a.cwd: the full path"),
         ("[upstreams.a]\nwire = 'acp'\ncommand = ['x']\ncwd = '/'\npermission = 'ask'\n", "upstreams.a"),
         ("[upstreams.main]\nbase_url = 'http://x'\nruntime = 'acp'\n", "acp belongs to the wire acp"),
+        (
+            "[upstreams.main]\nbase_url = 'https://me:pw@x'\n",
+            "upstreams.main.base_url: a URL without user and password",
+        ),
+        ("[upstreams.main]\nbase_url = 'https://x'\nca_file = 'ca.pem'\n", "upstreams.main.ca_file: the full path"),
+        (
+            "[upstreams.main]\nbase_url = 'http://x'\nca_file = '/ca.pem'\n",
+            "upstreams.main.ca_file: it belongs to an https",
+        ),
+        ("[upstreams.main]\nbase_url = 'http://x'\nproxy = 'socks5://p:1'\n", "upstreams.main.proxy: http://HOST:PORT"),
+        ("[upstreams.main]\nbase_url = 'http://x'\nproxy = 'http://p'\n", "upstreams.main.proxy: http://HOST:PORT"),
+        ("[upstreams.main]\nbase_url = 'http://x'\nproxy = 'http://p:x'\n", "upstreams.main.proxy: http://HOST:PORT"),
+        ("[upstreams.main]\nbase_url = 'http://x'\nproxy = 'http://me:pw@p:1'\n", "in the variable of proxy_auth_env"),
+        (
+            "[upstreams.main]\nbase_url = 'http://x'\nproxy_auth_env = 'P'\n",
+            "upstreams.main.proxy_auth_env: there is no proxy",
+        ),
         ("[ingest]\nmax_agents = 0\n", "ingest.max_agents: a number above 0"),
         ("[targets.t]\nchannel = 'webhook'\n", "targets.t.url: an http"),
         ("[gateway]\ndefault_upstream = 'gone'\n", "no upstream is named 'gone'"),
