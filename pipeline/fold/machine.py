@@ -5,7 +5,7 @@ from typing import Any
 from pipeline.events import BlockFinal, Status, TextDelta, ToolFinished, ToolStarted
 from pipeline.fold.slots import SlotMap
 from pipeline.kinds import KINDS, Kind, kind_of, kind_of_tool, kind_of_track, takes
-from pipeline.kinds.slot import OTHER_PART, Json, Part, Phase, Slot
+from pipeline.kinds.slot import INPUT, OTHER_PART, Json, Part, Phase, Slot
 from pipeline.limits import Limits
 
 _PART_TRACKS = {
@@ -179,6 +179,10 @@ class Fold:
         stream look for it nowhere else.
         """
         content = event.content or 0
+        if not slot.kind and track != INPUT:
+            return None  # only a call's input was seen of it
+        if track == INPUT and kind_of(slot.kind).position is None:
+            content = 0  # such a call has one input, whatever number is put on it
         if (track, content) not in slot.parts and slot.kind and not takes(slot.kind, track):
             if slot.kind in KINDS or kind_of_track(track) != "message":
                 return None

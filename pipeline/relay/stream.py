@@ -88,6 +88,11 @@ class Relay:
         """How many frames were emitted."""
         return self.funnel.number
 
+    @property
+    def begun(self) -> bool:
+        """Whether anything was told."""
+        return self._created
+
     def take(self) -> list[Frame]:
         """The frames since the last take."""
         return self.funnel.take()
@@ -146,7 +151,7 @@ class Relay:
         if event.item is None and _is_progress(kind):
             return
         if (slot is None or not slot.id) and "output_index" in wire:
-            wire = {name: value for name, value in wire.items() if name != "output_index"}  # it names no item of ours
+            wire = _off_output(wire)  # it names no item of ours
         self.in_progress(None)
         restored: dict[str, Any] = {}
         if slot is not None and slot.id:
@@ -162,9 +167,12 @@ class Relay:
 
     def aside(self, event: Status) -> None:
         """What another producer than the upstream tells of; it is no part of the output and waits for none of it."""
-        if own := _own(event.wire):
-            self.in_progress(None)
-            self.funnel.emit_upstream(own, {}, at_once=True)
+        own = _own(event.wire)
+        kind = own.get("type")
+        if not kind or kind in _STRUCTURE or _is_progress(kind):
+            return  # the output is the upstream's to tell
+        self.in_progress(None)
+        self.funnel.emit_upstream(_off_output(own), {}, at_once=True)
 
     # -- the defer window
 
@@ -336,10 +344,15 @@ def _own(wire: Json | None) -> Json:
     return wire if wire is not None and isinstance(wire.get("type"), str) else {}
 
 
+def _off_output(wire: Json) -> Json:
+    """The members of an event that is about no item."""
+    return {name: value for name, value in wire.items() if name != "output_index"}
+
+
 def _is_progress(kind: str) -> bool:
-    """Whether a type tells of a server tool's progress, which is nothing without its item."""
+    """Whether a type tells of an item's progress, which is nothing without its item."""
     stem = kind.split(".")[1:2]
-    return bool(stem) and stem[0].endswith(("_call", "_list_tools"))
+    return bool(stem) and (stem[0] in KINDS or stem[0].endswith(("_call", "_list_tools")))
 
 
 def _has_forms(shown: Json, empty: Json, member: str) -> bool:

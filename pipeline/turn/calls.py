@@ -112,6 +112,8 @@ class Calls:
         text = (event.wire or {}).get(member) if member is not None else None
         if not isinstance(text, str):
             text = event.detail if isinstance(event.detail, str) else slot.input
+            if not text and event.wire is not None and "type" in event.wire:
+                return  # an end that says nothing; the item's own end may
         self.tell_input(slot, text, event.wire)
 
     def tell_input(self, slot: Slot, text: str, wire: Json | None = None, *, content: int = 0) -> None:
@@ -123,8 +125,10 @@ class Calls:
         if part.told:
             return
         part.told = True
+        streamed = slot.input
+        part.final = text  # nothing is added to it any more
         if isinstance(translation, CustomCall):
-            more, text = translation.finish(text, slot.input)
+            more, text = translation.finish(text, streamed)
             if more is None and self.strict:
                 raise WireError(self._contradiction(text))
             if more and (draft := input_delta(part, more, slot.face)) is not None:

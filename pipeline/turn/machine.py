@@ -160,6 +160,9 @@ class Turn:
         self._calls.strict = self._strict
 
     def _started(self, event: TurnStarted) -> None:
+        self._table[TurnStarted] = lambda _: None  # what is frozen for a turn is frozen in its first event
+        if self._relay.begun:
+            return
         self._relay.request(event)
         self._relay.envelope.restore = Declarations(event.tools, event.response).restore
         self._limits = limits_from(event.limits)
@@ -187,7 +190,7 @@ class Turn:
         if part is None:
             return
         if event.track == INPUT:
-            self._calls.tell_input(part.slot, event.text, event.wire, content=event.content)
+            self._calls.tell_input(part.slot, event.text, event.wire, content=part.content)
             return
         self._relay.final(event, part)
         if part.pieces or not event.text:

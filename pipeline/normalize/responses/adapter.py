@@ -191,6 +191,8 @@ class ResponsesAdapter:
         frame = read_leniently(text)
         if frame is None:
             self._malformed(data, "JSON")
+        elif is_too_deep(data, frame, self._limits.json_depth):
+            self._malformed(data, f"JSON nested at most {self._limits.json_depth} deep")
         else:
             self._dispatch(frame, name, defect("frame_malformed", "$", "JSON", data))
 

@@ -88,7 +88,7 @@ def finish_call(scribe: Scribe, item: Item, body: Frame | None, wire: Wire, *, w
             wire=wire,
         )
     )
-    if streamed and text != streamed and not same_json(streamed, text):
+    if any(told not in {"", text} and not same_json(told, text) for told in (streamed, item.input)):
         detail = {"track": "tool_input", "streamed": len(streamed), "chars": len(text)}
         scribe.mismatch(item.number, 0, detail)
     for one in item.slots.values():

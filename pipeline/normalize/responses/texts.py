@@ -73,7 +73,14 @@ def _plain_input(scribe: Scribe, frame: Frame, kind: str) -> bool:
     if item is None or item.done or not item.announced or item.kind != _PLAIN_INPUTS[kind]:
         return False
     slot = item.slots.get((INPUT, 0))
-    if slot is None or type(text) is not str or type(item_id) is not str or not item_id or not item.id:
+    if (
+        slot is None
+        or slot.final is not None
+        or type(text) is not str
+        or type(item_id) is not str
+        or not item_id
+        or not item.id
+    ):
         return False
     sequence = frame.get("sequence_number")
     if scribe.items.collided or scribe.untold or "defects" in frame or type(sequence) not in _NUMBER:
@@ -135,6 +142,9 @@ def on_input_delta(scribe: Scribe, kind: str, frame: Frame) -> None:
         return
     content = _number_of(frame, row)
     slot = scribe.slot(item, INPUT, content)
+    if slot.final is not None:
+        scribe.ignored(kind, item, defect("delta_after_final", "$", "no more input", text), text)
+        return
     scribe.keep(slot, text)
     if item.announced:
         _strip(frame, "", "delta")
@@ -154,8 +164,8 @@ def on_input_done(scribe: Scribe, kind: str, frame: Frame) -> None:
     text = word_of(frame.get(member))
     if not _may_stream(scribe, kind, item, INPUT, text, row=row):
         return
-    if row.input is not None:
-        item.input = text or item.input
+    if row.input is not None and not _first_input(scribe, kind, item, text) and item.announced:
+        return
     if not item.announced:
         if row.named and not frame.get("name"):
             if item.start is None:
@@ -182,12 +192,29 @@ def on_input_done(scribe: Scribe, kind: str, frame: Frame) -> None:
         scribe.mismatch(item.number, content, detail, why)
 
 
+def _first_input(scribe: Scribe, kind: str, item: Item, text: str) -> bool:
+    """Take the final word on a call's one input. The first stays; another one is told of."""
+    slot = scribe.slot(item, INPUT, 0)
+    if slot.final is None:
+        slot.final = hash(text)
+        item.input = text
+        return True
+    if text and text != item.input:
+        detail = {"event": kind, "track": INPUT, "chars": len(text)}
+        scribe.mismatch(item.number, 0, detail, defect("input_mismatch", "$", "the input that was told", text))
+    else:
+        repeated(scribe, kind)
+    return False
+
+
 def on_input_start(scribe: Scribe, kind: str, frame: Frame) -> None:
     """Tell of one of several inputs."""
-    item = _item_of(scribe, frame, INPUT, INPUT_STARTS[kind].name)
+    row = INPUT_STARTS[kind]
+    item = _item_of(scribe, frame, INPUT, row.name)
     if not _may_stream(scribe, kind, item, INPUT, ""):
         return
     _strip(frame, "", "")
+    frame[str(row.final)] = word_of(frame.get(str(row.final)))
     scribe.status("input_started", item.number, wire=frame)
 
 

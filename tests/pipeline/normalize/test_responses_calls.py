@@ -178,3 +178,35 @@ def test_input_that_is_no_text_passes_as_unknown() -> None:
 )
 def test_a_call_without_its_done_ends_as_the_turn_does(end: list[Any], status: str) -> None:
     assert f"t- 0 c1 {status} '{{}}'" in read(added(call()), arguments("{}"), *end)
+
+
+def test_input_behind_its_final_word_is_ignored_and_told_of() -> None:
+    events = run(body(added(call()), arguments("{}"), input_done("{}"), arguments("}"), done(call("f1", "c1", "{}"))))
+    (ignored,) = statuses(events, "ignored")
+    assert ignored.detail == {
+        "event": "response.function_call_arguments.delta", "code": "delta_after_final", "text": "}"
+    }  # fmt: skip
+    assert [event.input for event in events if isinstance(event, ToolFinished)] == ["{}"]
+
+
+def test_the_first_final_word_on_an_input_stays() -> None:
+    again = [input_done(text) for text in ("[1]", "[1]", "", "[2]")]
+    events = run(body(added(call()), arguments("[1]"), *again, completed()))
+    assert len(statuses(events, "input_finished")) == 1
+    (told,) = statuses(events, "mismatch")
+    assert told.detail == {"event": "response.function_call_arguments.done", "track": "tool_input", "chars": 3}
+    assert sorted(code for code, _ in defects(events)) == ["input_mismatch", "repeated", "repeated"]
+    assert [event.input for event in events if isinstance(event, ToolFinished)] == ["[1]"]
+
+
+def test_a_name_that_comes_with_a_repeated_final_word_is_taken() -> None:
+    events = run(body(added(call(name="")), input_done("{}"), input_done("{}", name="g"), completed()))
+    assert [event.name for event in events if isinstance(event, ToolStarted)] == ["g"]
+    assert [event.input for event in events if isinstance(event, ToolFinished)] == ["{}"]
+
+
+def test_an_item_that_contradicts_the_final_word_on_its_input_is_told_of() -> None:
+    events = run(body(added(call()), arguments("[1]"), input_done("[2]"), done(call("f1", "c1", "[1]")), completed()))
+    assert len(statuses(events, "mismatch")) == 1
+    alike = run(body(added(call()), arguments("[1]"), input_done("[1]"), done(call("f1", "c1", "[ 1 ]")), completed()))
+    assert statuses(alike, "mismatch") == []

@@ -167,3 +167,11 @@ def test_a_frame_without_any_type_is_unknown(frame: Frame) -> None:
     events = run(b"data: " + body(frame).split(b"data: ", 1)[1])
     assert len(statuses(events, "unknown")) == 1
     assert ("type_missing", "$.type") in defects(events)
+
+
+def test_depth_is_bounded_in_a_frame_with_a_habit_too() -> None:
+    nested = "[" * 200 + "]" * 200
+    for habit in ('"\\ud83d"', "NaN"):
+        events = run(body(f'{{"type": "response.brand_new", "a": {habit}, "b": {nested}}}', completed()))
+        assert defects(events)[0] == ("frame_malformed", "$")
+        assert not any("b" in (getattr(event, "wire", None) or {}) for event in events)

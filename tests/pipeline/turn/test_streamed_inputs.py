@@ -145,3 +145,14 @@ def test_a_command_without_text_and_a_call_that_comes_whole_tell_no_input() -> N
     frames = data_of(run([*opening(), *empty, events[0], events[-1]]).frames)
     assert not any(frame["type"].endswith(("command.done", "arguments.done")) for frame in frames)
     assert frames[-2]["item"] == whole
+
+
+def test_a_command_that_begins_without_its_text_begins_empty() -> None:
+    start = {name: value for name, value in COMMANDS[0].items() if name != "command"}
+    decoded = run([*opening(), SHELL_EVENTS[0], start, *SHELL_EVENTS[2:], completed(SHELL)])
+    assert [frame.get("command") for frame in data_of(decoded.frames) if frame["type"].endswith("command.added")] == [
+        "",
+        "",
+    ]
+    run_again = run(data_of(decoded.frames), Validation.STRICT)
+    assert data_of(run_again.frames) == data_of(decoded.frames)
