@@ -9,6 +9,7 @@ with the text itself: that runs it and leaves it loaded on exactly the node that
 """
 
 import hashlib
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import cache
@@ -20,6 +21,10 @@ from ledger import lua
 from ledger.errors import AccessDenied, Full, LedgerError, Unavailable, UnexpectedReply
 
 T = TypeVar("T")
+
+_RUN: Final = re.compile(r"redis\.p?call\('([A-Z]+)'(?:, '([A-Z]+)')?")
+_CONTAINERS: Final = frozenset({"XGROUP", "XINFO"})
+"""Commands of which each subcommand is a right of its own."""
 
 Argument = str | bytes | int
 
@@ -57,6 +62,16 @@ class Call(Generic[T]):
 def sha_of(name: str) -> str:
     """The SHA by which the server knows a script."""
     return hashlib.sha1(lua.source(name).encode(), usedforsecurity=False).hexdigest()
+
+
+@cache
+def commands_of_scripts() -> frozenset[str]:
+    """Every command that a script runs, with its subcommand where it is one: a user's rights count inside of scripts, too."""
+    found: set[str] = set()
+    for name in lua.names():
+        for command, word in _RUN.findall(lua.source(name)):
+            found.add(f"{command} {word}" if command in _CONTAINERS else command)
+    return frozenset(found)
 
 
 class Client(Protocol):
@@ -132,11 +147,14 @@ _DENIED: Final = (
     redis_errors.NoPermissionError,
 )
 
+_DENIED_IN_A_SCRIPT: Final = ("The user executing the script can't", "ACL failure in script:")
+"""As servers of different versions say it; not all say which command or key it was, so `ledger.rights` finds it out beforehand."""
+
 
 def translate(operation: str, error: BaseException) -> LedgerError:
     """Turn an error of the client into one of ours."""
     text = f"{operation}: {error}"
-    if isinstance(error, _DENIED):
+    if isinstance(error, _DENIED) or str(error).startswith(_DENIED_IN_A_SCRIPT):
         return AccessDenied(text)
     if isinstance(error, redis_errors.OutOfMemoryError):
         return Full(text)

@@ -5,6 +5,7 @@
     ├── Full               the server's memory is full, or past the share that producers may use: wait, then repeat
     ├── AccessDenied       the server refuses our credentials or our rights: an operator must act
     ├── SchemaMismatch     the data belongs to another schema, record version or number of partitions
+    ├── Evicting           the server drops keys when its memory is full: nothing is begun on it
     ├── UnexpectedReply    the server answered something that no operation of ours answers
     ├── StaleToken         somebody else holds the claim now: stop, say nothing more
     ├── UnknownTurn        no such turn: it was never submitted, has expired, or the server was emptied
@@ -40,6 +41,14 @@ class SchemaMismatch(LedgerError):  # noqa: N818 - as above
         self.what = what
         self.expected = expected
         self.found = found
+
+
+class Evicting(LedgerError):  # noqa: N818 - as above
+    """The server drops keys when its memory is full, so that nothing it answered can be relied on."""
+
+    def __init__(self, policy: str) -> None:
+        super().__init__(f"maxmemory-policy is {policy}: the server may drop any of our keys; set it to noeviction")
+        self.policy = policy
 
 
 class UnexpectedReply(LedgerError):  # noqa: N818 - as above

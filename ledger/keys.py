@@ -240,7 +240,7 @@ KEY_TABLE: Final[tuple[KeyRow, ...]] = (
     KeyRow("fl:{7}:deadlines", "zset", "turn by the time at which it is looked at", "submit, claim, publish, fold", "member ends with its terminal", "admission"),
     KeyRow("fl:{7}:admitted", "hash", "tenant: unfinished turns; `*`: all of them", "submit adds, commit subtracts", "field ends at zero", "admission"),
     KeyRow("fl:{7}:turns", "zset", "turn by the time it was submitted", "submit adds, trim removes", "member ends `index_ms` after submit", "turns submitted within that time"),
-    KeyRow("fl:{7}:turn:<turn>", "hash", "the turn's record", "submit, ingest, fold, delivery", _TURN_ENDS, "about 45 fields; request and settings bounded by the gateway"),
+    KeyRow("fl:{7}:turn:<turn>", "hash", "the turn's record", "submit, ingest, fold, delivery", _TURN_ENDS, "about 45 fields; settings bounded by the gateway, and so is `request`, which goes with the turn's end"),
     KeyRow("fl:{7}:entries:<turn>", "list", "ids of the turn's log entries", "publish", _TURN_ENDS, "one id per publish, within `turn_max` and the turn's bytes"),
     KeyRow("fl:{7}:frames:<turn>", "stream", "the public stream: `first n sse` per commit, id `(last + 1)-0`", "fold", _TURN_ENDS, "the turn's output"),
     KeyRow("fl:{7}:block:<turn>:<block>", "hash", "opener, text, closer, separator, markers", "fold", "TTL `retention` once it is planned", "the turn's text"),

@@ -50,6 +50,7 @@ class TurnRecord:
     session: str
     upstream: str
     request: str
+    """What the upstream is asked, as JSON; "" once the turn has ended."""
     started: str
     targets: str
     serial: bool

@@ -1,12 +1,13 @@
 """The command line: `foldline COMMAND`, and `python -m workers ROLE` for one process of the fleet.
 
 A role starts without loading any other command, since a killed process must be back before its lease runs out. Exit codes: 0 done;
-1 failed; 2 refused, or a wrong command line; 78 an unusable configuration.
+1 failed; 2 refused, or a wrong command line; 78 an unusable configuration, or a server that cannot be worked on.
 """
 
 import importlib
 import sys
 
+from ledger.errors import AccessDenied, Evicting, SchemaMismatch
 from workers.commands.session import EXIT_CONFIG, fail, read_config
 from workers.runtime import process
 from workers.runtime.failpoints import UnknownFailpointError
@@ -25,7 +26,7 @@ def run_role(role: str) -> None:
     config = read_config()
     try:
         code = process.run(role, config, importlib.import_module(ROLES[role]).run)
-    except UnknownFailpointError as error:
+    except (UnknownFailpointError, AccessDenied, Evicting, SchemaMismatch) as error:
         fail(str(error), EXIT_CONFIG)
     raise SystemExit(code)
 

@@ -91,6 +91,7 @@ for _, one in ipairs(turns) do
   if one.state ~= 'running' then
     redis.call('HSETNX', turn, 'ended', one.state) -- a quarantined turn has no terminal in the log: its producers stop here
     redis.call('HSET', turn, 'ended_at', now)
+    redis.call('HDEL', turn, 'request') -- nobody asks the upstream for this turn any more
     redis.call('ZREM', KEYS[5], one.id)
     redis.call('ZREM', KEYS[8], one.id)
     if one.entry then -- a turn of an external producer has none

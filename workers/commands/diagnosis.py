@@ -8,6 +8,8 @@ from pathlib import Path
 import msgspec
 
 from ledger.errors import LedgerError, SchemaMismatch
+from ledger.keys import Keyspace
+from ledger.rights import acl_rule, describe
 from workers.commands.probes import GROUPS, OWNED_ROLES, Fleet, Installed, Partition, Server, is_one_tree
 from workers.config import Config
 from workers.config.channels import MEDIA, key_window_of, promise_of
@@ -119,6 +121,20 @@ def unreachable(error: LedgerError, config: Config) -> Finding:
 def denied(error: LedgerError) -> Finding:
     """The server refuses us."""
     return _error("server", str(error), "give the user of redis.url rights on all of foldline's keys and scripts")
+
+
+def rights(missing: Sequence[str]) -> Iterator[Finding]:
+    """The server's user must be allowed what the fleet runs."""
+    if missing:
+        yield _error("rights", describe(missing), "give it what the rule under `acl` allows")
+    else:
+        yield _ok("rights", "the server's user may run every command that the fleet runs")
+
+
+def least_user(config: Config) -> Finding:
+    """The least user that the fleet can work as, for whoever sets the server up."""
+    redis = config.redis
+    return _ok("acl", acl_rule(Keyspace(redis.prefix, redis.partitions), cluster=redis.cluster, durable=redis.durable))
 
 
 def wrong_schema(error: SchemaMismatch) -> Finding:

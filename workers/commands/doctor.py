@@ -26,6 +26,7 @@ def doctor(as_json: Json = False) -> None:
         *diagnosis.secrets(config, os.environ),
         *diagnosis.agents(config, os.environ),
         *diagnosis.owned_names(probes.distributions()),
+        diagnosis.least_user(config),
         *asyncio.run(_server(config)),
     ]
     failed = any(finding.level is Level.ERROR for finding in findings)
@@ -43,8 +44,9 @@ async def _server(config: Config) -> list[Finding]:
     findings: list[Finding] = []
     try:
         async with open_ledger(config) as ledger:
+            findings = [*diagnosis.rights(await probes.read_missing_rights(ledger))]
             server = await probes.read_server(ledger)
-            findings = [
+            findings += [
                 *diagnosis.version(server),
                 *diagnosis.memory(server),
                 *diagnosis.persistence(server, config),

@@ -10,7 +10,7 @@ from typing import Any
 import ledger as ledger_package
 import pipeline as pipeline_package
 import workers as workers_package
-from ledger import access, delivery, log, ownership
+from ledger import access, delivery, log, ownership, rights
 from ledger.commands import Call
 from ledger.errors import AccessDenied, UnexpectedReply
 from ledger.records import OwnerRecord, Positions
@@ -102,6 +102,12 @@ async def read_server(ledger: Ledger) -> Server:
     except (AccessDenied, UnexpectedReply):  # no rights, or a host that renamed CONFIG
         fsync = None
     return Server(info=info, appendfsync=fsync, now_ms=now, asked_at_ms=asked_at, answered_at_ms=answered_at)
+
+
+async def read_missing_rights(ledger: Ledger) -> list[str]:
+    """What the server's user may not."""
+    redis = ledger.config.redis
+    return await ledger.scripts.run(rights.missing_rights(ledger.keys, cluster=redis.cluster, durable=redis.durable))
 
 
 async def read_fleet(ledger: Ledger) -> Fleet:

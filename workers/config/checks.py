@@ -5,8 +5,9 @@ from urllib.parse import urlsplit
 
 from pipeline.project.registry import CHANNELS
 from pipeline.translate import parse_routes
+from workers.config.addresses import SENTINEL_SCHEMES, is_tls, problem_of, scheme_of
 from workers.config.channels import MEDIA, base_url_of, is_recipient, key_window_of
-from workers.config.schema import Config, TargetConfig, UpstreamConfig
+from workers.config.schema import Config, RedisConfig, TargetConfig, UpstreamConfig
 
 LONGEST_POLL_MS = 1_000
 """A lost wake-up costs at most this."""
@@ -22,6 +23,7 @@ def _ranges(config: Config) -> Iterator[str]:
         yield f"redis.partitions: 1 to 4096 is expected, found {config.redis.partitions}"
     if not config.redis.prefix or any(char in config.redis.prefix for char in "{}: \n"):
         yield f"redis.prefix: letters without braces, colons or spaces are expected, found {config.redis.prefix!r}"
+    yield from _address(config.redis)
     for section in ("redis", "ingest", "fold", "delivery", "gateway", "retention", "limits", "service"):
         body = getattr(config, section)
         for field in body.__struct_fields__:
@@ -38,6 +40,18 @@ def _ranges(config: Config) -> Iterator[str]:
         )
     if not 0 <= config.gateway.port <= 65535:
         yield f"gateway.port: 0 to 65535 is expected, found {config.gateway.port}"
+
+
+def _address(redis: RedisConfig) -> Iterator[str]:
+    if problem := problem_of(redis.url):
+        yield f"redis.url: {problem}"
+    elif redis.cluster and scheme_of(redis.url) in SENTINEL_SCHEMES:
+        yield "redis.cluster: a cluster has no sentinels; name one of its nodes in redis.url"
+    for name in ("ca_file", "cert_file", "key_file"):
+        if getattr(redis, name) and not is_tls(redis.url):
+            yield f"redis.{name}: redis.url must begin with rediss for TLS"
+    if bool(redis.cert_file) != bool(redis.key_file):
+        yield "redis.cert_file and redis.key_file belong together"
 
 
 def _leases(config: Config) -> Iterator[str]:

@@ -25,6 +25,14 @@ class RedisConfig(Section, frozen=True, kw_only=True):
     """The server that everything durable is on."""
 
     url: str = "redis://127.0.0.1:6379/0"
+    """`rediss://…` for TLS; `redis+sentinel://HOST:PORT,HOST:PORT/SERVICE/0` (or `rediss+sentinel`) asks sentinels for the master."""
+    ca_file: str = ""
+    """Whose signature a server's certificate must bear; empty: the system's own list."""
+    cert_file: str = ""
+    """Our own certificate, where the server asks for one, and its key."""
+    key_file: str = ""
+    sentinel_auth: bool = False
+    """The sentinels ask for the address's user and password, as the server does."""
     prefix: str = "fl"
     partitions: int = 16
     """Set once for a deployment: the partition of a session follows from it."""

@@ -10,7 +10,6 @@ import contextlib
 import os
 from collections.abc import Mapping
 
-from ledger.access import check_meta
 from ledger.commands import Scripts
 from ledger.keys import Keyspace
 from ledger.ownership import Raised
@@ -31,7 +30,7 @@ from workers.streams.guard import Guard
 from workers.streams.lease import LeaseKeeper
 from workers.streams.news import News
 from workers.streams.ownership_loop import Partitions
-from workers.streams.patience import patiently
+from workers.streams.startup import check_server
 
 GUARD_S = 1.0
 """Between two looks at the server for what holds age limits back."""
@@ -84,16 +83,12 @@ class DeliveryWorker:
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until the event is set, then hand over."""
         context = self.context
-        meta = check_meta(context.keys)
         tasks: list[asyncio.Task[None]] = []
         try:
-            await patiently(
-                lambda: context.scripts.run(meta),
-                what="check_meta",
-                role=ROLE,
-                guard=context.guard,
-                give_up=stop.is_set,
-            )
+            if not await check_server(
+                context.client, context.config.redis, role=ROLE, guard=context.guard, give_up=stop.is_set
+            ):
+                return
             await context.barrier.start()
             if context.barrier.guarantee == AT_LEAST_ONCE and context.channels:
                 logs.bind(role=ROLE).warning("targets_at_least_once", targets=sorted(context.channels))

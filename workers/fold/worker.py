@@ -19,6 +19,7 @@ from workers.streams.guard import Guard
 from workers.streams.lease import LeaseKeeper
 from workers.streams.news import News
 from workers.streams.ownership_loop import Partitions
+from workers.streams.startup import check_server
 
 
 class FoldWorker:
@@ -55,16 +56,23 @@ class FoldWorker:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until the event is set, then hand over."""
-        ended = asyncio.Event()
-        await self._keeper.start()
-        tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self._upkeep.run(ended))]
+        context, ended = self.context, asyncio.Event()
+        tasks: list[asyncio.Task[None]] = []
         try:
+            if not await check_server(
+                context.client, context.config.redis, role=ROLE, guard=context.guard, give_up=stop.is_set
+            ):
+                return
+            await self._keeper.start()
+            tasks = [asyncio.create_task(self._upkeep.run(ended)), asyncio.create_task(self._listen())]
             async with Services(*self._health()):
                 await self.ownership.run(stop)
         finally:
             ended.set()
-            tasks[0].cancel()
-            await asyncio.wait(tasks)
+            for task in tasks[1:]:
+                task.cancel()
+            if tasks:
+                await asyncio.wait(tasks)
             await self._keeper.stop()
             await self.context.news.close()
             await self.context.client.aclose()

@@ -45,6 +45,7 @@ from workers.runtime.service import Service, Services
 from workers.streams.attendance import Attendance
 from workers.streams.connection import connect
 from workers.streams.patience import patiently
+from workers.streams.startup import check_server
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -91,8 +92,8 @@ class Gateway:
         self._serving: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Check the schema, choose where to listen, and listen; waits for the server of turns as long as it takes."""
-        await patiently(lambda: self.store.once(access.check_meta(self.store.keys)), what="check_meta", role="gateway")
+        """Check the server, choose where to listen, and listen; waits for the server of turns as long as it takes."""
+        await check_server(self._client, self._config.redis, role="gateway")
         keys_exist = await patiently(self.auth.keys_exist, what="count_keys", role="gateway")
         if not keys_exist and self.host not in LOOPBACK_HOSTS:
             logs.bind().warning("loopback_only", wanted=self.host, why="no API keys exist")

@@ -13,7 +13,6 @@ from collections import deque
 from functools import partial
 from typing import Any
 
-from ledger.access import check_meta
 from ledger.commands import Scripts
 from ledger.errors import LedgerError
 from ledger.keys import Keyspace
@@ -45,6 +44,7 @@ from workers.streams.guard import Guard
 from workers.streams.lease import LeaseKeeper
 from workers.streams.news import News
 from workers.streams.patience import patiently
+from workers.streams.startup import check_server
 
 SWEEP_MS = 900
 """Between two looks at all partitions: for entries that a lost wake-up hid, and for those that others abandoned."""
@@ -79,10 +79,8 @@ async def run(config: Config, stop: asyncio.Event) -> None:
             agents.prepare()
         stack.push_async_callback(agents.close)
         outside = Outside(upstreams=config.upstreams, session=session, agents=agents, environ=os.environ)
-        meta = check_meta(bench.keys)
-        await patiently(
-            lambda: bench.scripts.run(meta), what="check_meta", role="ingest", guard=bench.guard, give_up=stop.is_set
-        )
+        if not await check_server(client, config.redis, role="ingest", guard=bench.guard, give_up=stop.is_set):
+            return
         worker = IngestWorker(bench, outside, client=client, keeper=keeper, news=news)
         attendance = Attendance(bench.scripts, bench.keys, role="ingest", worker=worker.name)
         await attendance.start()

@@ -16,7 +16,9 @@ from redis.maint_notifications import MaintNotificationsConfig
 from redis.retry import Retry
 
 from workers.config import RedisConfig
+from workers.config.addresses import is_tls, read_sentinels
 from workers.streams.cancelling import HeedingCluster, HeedingRedis
+from workers.streams.sentinels import connect_master, connect_master_sync
 
 AsyncClient = aioredis.Redis | aioredis.RedisCluster
 SyncClient = redis.Redis | redis.RedisCluster
@@ -30,7 +32,11 @@ CLUSTER_POOL_SIZE = 512
 
 
 def _options(config: RedisConfig, timeout_ms: int, name: str) -> dict[str, Any]:
-    return {
+    tls: dict[str, Any] = {}
+    if is_tls(config.url):
+        files = {"ssl_ca_certs": config.ca_file, "ssl_certfile": config.cert_file, "ssl_keyfile": config.key_file}
+        tls = {option: file for option, file in files.items() if file}
+    return tls | {
         "socket_timeout": timeout_ms / 1000,
         "socket_connect_timeout": config.connect_timeout_ms / 1000,
         "socket_keepalive": True,
@@ -56,6 +62,9 @@ def connect_blocking(config: RedisConfig, *, name: str = "news", block_ms: int |
 def connect_sync(config: RedisConfig, *, name: str = "lease") -> SyncClient:
     """A client for a thread of its own."""
     options = _options(config, config.socket_timeout_ms, name)
+    sentinels = read_sentinels(config.url, asks_login=config.sentinel_auth)
+    if sentinels is not None:
+        return connect_master_sync(sentinels, options)
     if config.cluster:
         return redis.RedisCluster.from_url(config.url, retry=Retry(NoBackoff(), 0), **options)
     return redis.Redis.from_url(config.url, retry=Retry(NoBackoff(), 0), **options)
@@ -63,6 +72,9 @@ def connect_sync(config: RedisConfig, *, name: str = "lease") -> SyncClient:
 
 def _async(config: RedisConfig, timeout_ms: int, name: str) -> AsyncClient:
     options = _options(config, timeout_ms, name)
+    sentinels = read_sentinels(config.url, asks_login=config.sentinel_auth)
+    if sentinels is not None:
+        return connect_master(sentinels, options)
     if config.cluster:
         return HeedingCluster.from_url(
             config.url, retry=AsyncRetry(NoBackoff(), 0), max_connections=CLUSTER_POOL_SIZE, **options
