@@ -116,6 +116,22 @@ class ScriptedAgent:
         sys.stderr.flush()
         os._exit(3)
 
+    async def do_fail(self, _: str) -> None:
+        """Fail in the middle of a sentence, with a reason."""
+        await self._say("Half a sen")
+        await self._send(acp.start_tool_call("t1", "Work", kind="execute", status="in_progress", raw_input={"n": 1}))
+        raise acp.RequestError.internal_error({"message": "the stream was disconnected"})
+
+    async def do_leave(self, _: str) -> None:
+        """Leave a tool without its end."""
+        await self._say("Well. ")
+        await self._send(acp.start_tool_call("t1", "Work", kind="execute", status="pending", raw_input={"n": 1}))
+
+    async def do_limit(self, _: str) -> str:
+        """Come to the limit."""
+        await self._say("Half a sen")
+        return "max_tokens"
+
     async def do_children(self, _: str) -> None:
         """Leave processes behind: one in the group, one with a session of its own."""
         for apart in (False, True):

@@ -33,6 +33,10 @@ HOPELESS = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billi
 """Upstream codes that come with 429 and do not change by waiting."""
 
 
+BUSY = frozenset({429, 503, 529})
+"""An upstream that says so has not begun with the request; 529 is Anthropic's word for it."""
+
+
 class Phase(Enum):
     """How far a request had come when it failed."""
 
@@ -73,7 +77,7 @@ class RetryRules:
 def retry_delay_ms(failure: SourceError, attempt: int, rules: RetryRules) -> int | None:
     """Decide when attempt number `attempt` (1 for the first) is followed by another; None: the turn fails.
 
-    Only before any output: refused connections, 429 and 503; and what may have been processed only where the upstream is
+    Only before any output: refused connections, 429, 503 and 529; and what may have been processed only where the upstream is
     declared free of side effects. A wait that the upstream asks for is kept, or, beyond our bound, the turn fails at once.
     """
     if attempt > rules.retries or not _is_retryable(failure, rules):
@@ -93,7 +97,7 @@ def _is_retryable(failure: SourceError, rules: RetryRules) -> bool:
         case Phase.ANSWER:
             return not rules.side_effects
         case Phase.STATUS:
-            return failure.status in {429, 503} and failure.error.type not in HOPELESS
+            return failure.status in BUSY and failure.error.type not in HOPELESS
         case Phase.BODY:
             return False
 

@@ -137,6 +137,8 @@ class Runner:
         self._renewed.set()
         if reply.status is ClaimStatus.OK and reply.cancel:
             self.cancel()
+        if reply.status is ClaimStatus.ENDED and not self.publisher.batcher.has_terminal:
+            self.lose()  # it was ended by name, as one is whose upstream sends nothing but signs of life
 
     def _start(self) -> None:
         """Put `turn_started` unless a predecessor did: whatever happens next, the turn has a first event."""

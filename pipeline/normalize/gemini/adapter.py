@@ -214,7 +214,7 @@ class GeminiAdapter:
         verdict = verdict_of(self._finish, self._feedback, word_of(self._finished.get("finishMessage")))
         if told is not None:
             verdict = Verdict("failed", error=told)
-        self._parts.end(whole=verdict.outcome != "failed")
+        self._parts.end(whole=verdict.outcome == "completed")
         wire: Json = {"finishReason": self._finish} if self._finish else {}
         wire |= {"chunk": self._finished} if self._finished else {}
         wire |= {"promptFeedback": self._feedback} if self._feedback else {}

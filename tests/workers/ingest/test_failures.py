@@ -27,6 +27,7 @@ def failure(
         (failure(Phase.BODY), HARMLESS, 1, None),
         (failure(Phase.STATUS, 429), RULES, 1, 100),
         (failure(Phase.STATUS, 503), RULES, 1, 100),
+        (failure(Phase.STATUS, 529), RULES, 1, 100),
         (failure(Phase.STATUS, 500), RULES, 1, None),
         (failure(Phase.STATUS, 401), RULES, 1, None),
         (failure(Phase.STATUS, 429, 700), RULES, 1, 700),
