@@ -89,7 +89,8 @@ class Validator:
         wire = event.wire or {}
         if isinstance(event, Status) and event.name == "malformed":
             self._refuse("malformed_frame", "$", "a JSON object", wire.get("data", event.detail))
-        for found in wire.get("defects") or ():
+        defects = wire.get("defects")
+        for found in defects if isinstance(defects, list) else ():
             self._refuse_defect(found)
         if self._responses:
             self._responses_rules(event, wire)

@@ -130,16 +130,21 @@ class Fold:
         return self._close(slot, kind_of(slot.kind).finalize(slot, status))
 
     def part_started(self, event: Status) -> Part | None:
-        """A part of an item begins."""
-        return self._event_part(event)
+        """A part of an item begins; of one that nobody knows, its start is all there is until its end."""
+        part = self._event_part(event)
+        if part is not None and part.raw is None and part.track.startswith(OTHER_PART):
+            part.raw = (event.wire or {}).get("part")
+        return part
 
     def part_finished(self, event: Status) -> Part | None:
         """A part of an item ends; its own form is kept."""
         part = self._event_part(event)
         raw = (event.wire or {}).get("part")
-        if part is not None and part.raw is None and isinstance(raw, dict):
-            known = str(raw.get("type")) in _PART_TRACKS
-            part.raw = raw if known or part.track.startswith(OTHER_PART) else None
+        if part is not None and not part.closed and isinstance(raw, dict):
+            if part.track.startswith(OTHER_PART):
+                part.raw = raw
+            elif part.raw is None and str(raw.get("type")) in _PART_TRACKS:
+                part.raw = raw
         return part
 
     def annotated(self, event: Status) -> Part | None:

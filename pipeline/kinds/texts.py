@@ -49,8 +49,13 @@ def message_done(slot: Slot, item: Json) -> Json:
 
 
 def message_end(slot: Slot, status: str) -> Json:
-    """A message of its texts, empty ones left out."""
-    content = [content_of(part) for part in slot.texts("text", "refusal") if part.text]
+    """A message of its parts, empty texts left out."""
+    parts = sorted(slot.parts.values(), key=lambda part: part.index)
+    content = [
+        content_of(part)
+        for part in parts
+        if part.text or (part.family and part.raw and part.track.startswith(OTHER_PART))
+    ]
     return {**slot.public, "status": status, "content": content}
 
 

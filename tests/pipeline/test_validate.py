@@ -205,7 +205,7 @@ def test_the_grammar_refuses_by_itself(events: tuple[Event, ...], code: str) -> 
 def test_the_grammar_takes_what_says_nothing_of_a_rule() -> None:
     strict(*BEGUN, item("added", None, type="message"), item("added", 0, id="no kind"), item("done", None, id="a"))
     strict(*BEGUN, status("x", type="response.output_item.added", item="none"))
-    strict(*BEGUN, status("x"), TurnFailed(seq=9, at=0, error=ErrorInfo(code="timeout")))
+    strict(*BEGUN, status("x"), status("x", defects=7), TurnFailed(seq=9, at=0, error=ErrorInfo(code="timeout")))
     output = [{"type": "compaction", "id": 7, "encrypted_content": ""}]
     ended = lifecycle("completed", output=output)
     strict(*BEGUN, item("added", 0, type="compaction", id="c"), item("done", 0, type="compaction", id="c"), ended)

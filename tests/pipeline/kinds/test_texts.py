@@ -102,6 +102,14 @@ def test_a_part_that_nobody_knows_is_as_it_came() -> None:
     assert content_of(part) == part.raw
 
 
+def test_a_message_cut_short_lists_its_parts_in_order() -> None:
+    slot = slot_of("message", ("text", "Hi"), ("part:audio", ""), ("refusal", ""))
+    audio = slot.parts["part:audio", 1]
+    assert KINDS["message"].finalize(slot, "incomplete")["content"] == [{**text("Hi"), **FULL}]
+    audio.family, audio.raw = "response.content_part", {"type": "audio"}
+    assert KINDS["message"].finalize(slot, "incomplete")["content"] == [{**text("Hi"), **FULL}, audio.raw]
+
+
 @pytest.mark.parametrize(
     ("streamed", "public", "item", "made"),
     [

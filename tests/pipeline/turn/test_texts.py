@@ -10,6 +10,15 @@ from tests.pipeline.streams import text_of
 from tests.pipeline.turn.events import delta, final, fold, item, output_of, status
 
 
+def test_a_part_that_nobody_knows_and_that_never_ends_is_as_its_start() -> None:
+    for end in ([], [status("item_finished")]):
+        frames, output, _ = fold(part("part_started", "audio", id="a"), *end)
+        assert [frame["part"] for frame in frames if "part" in frame] == [{"type": "audio", "id": "a"}] * 2
+        assert output[0]["content"] == [{"type": "audio", "id": "a"}]
+    again = fold(*(part("part_finished", "audio", data=data) for data in "xy"))[1]
+    assert again[0]["content"] == [{"type": "audio", "data": "x"}]
+
+
 @pytest.mark.parametrize(
     ("track", "member"), [("text", "text"), ("refusal", "refusal"), ("reasoning", "text"), ("summary", "text")]
 )
@@ -105,6 +114,7 @@ def test_parts_that_nobody_knows_have_places_of_their_own() -> None:
     assert kinds.count("audio") == 2
     assert "video" not in kinds  # nobody told of it in the form of the public stream
     assert output[0]["content"][0]["text"] == "Hi"
+    assert output[0]["content"][1:] == [{"type": "audio", "data": "x"}]
     known = fold(delta("Hi"), part("part_finished", "audio", 0, data="x"))[1]
     assert len(known[0]["content"]) == 1  # a part at a place that has text is that text's
 
