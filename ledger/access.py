@@ -19,6 +19,9 @@ from ledger.replies import as_int, as_pairs, as_text
 DEFAULT_TENANT: Final = "default"
 """The tenant of everybody while no key exists."""
 
+TENANT_MARK: Final = "|"
+"""Stands in no name that a client may choose for a session."""
+
 TENANT = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
 """What a tenant may be called."""
 
@@ -32,6 +35,16 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _decoder = msgspec.json.Decoder(ApiKey)
+
+
+def scoped(tenant: str, session: str) -> str:
+    """A session's name in the ledger: two tenants that choose the same name have two sessions."""
+    return session if tenant == DEFAULT_TENANT else f"{tenant}{TENANT_MARK}{session}"
+
+
+def unscoped(tenant: str, session: str) -> str:
+    """A session's name as its tenant chose it."""
+    return session.removeprefix(f"{tenant}{TENANT_MARK}")
 
 
 def check_meta(keys: Keyspace) -> Call[None]:

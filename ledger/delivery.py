@@ -58,6 +58,8 @@ class Step:
     reply: Reply
     state: State | None
     may_retire: bool
+    late: bool = False
+    """It was settled by this, and its lane had gone on without it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +83,7 @@ class Tally:
     dead: int
     dead_since: int
     lanes: int
+    late: int
 
 
 def _row(operation: Operation) -> str:
@@ -197,6 +200,7 @@ def receipt(
             keys.dead(p),
             keys.lanes(p),
             keys.turn(part.turn),
+            keys.late(p),
         ),
         (part.id, attempt, verdict, _row(_RECEIPTS[verdict]), wait_ms, receipt, part.lane, ttl_ms, int(proven)),
         _step,
@@ -248,6 +252,10 @@ def advance(
             keys.dead(p),
             keys.lanes(p),
             keys.turn(part.turn),
+            keys.late(p),
+            keys.entries(part.turn),
+            keys.frames(part.turn),
+            keys.parts(part.turn),
         ),
         (
             part.id,
@@ -329,6 +337,11 @@ def list_parts(
     )
 
 
+def list_late(keys: Keyspace, p: int) -> Call[list[str]]:
+    """Parts that were settled after their lane had gone on without them, the oldest first."""
+    return Call("ZRANGE", (keys.late(p),), (0, -1), as_texts, script=False)
+
+
 def list_lanes(keys: Keyspace, p: int) -> Call[list[tuple[str, int]]]:
     """The lanes of a partition with the time at which each is looked at."""
     return Call("ZRANGE", (keys.lanes(p),), (0, -1, "WITHSCORES"), _scored, script=False)
@@ -338,7 +351,7 @@ def tally(keys: Keyspace, p: int, *, dead_ms: int) -> Call[Tally]:
     """Count a partition's parts, and forget the dead whose records have expired."""
     return Call(
         "tally_deliveries",
-        (keys.sending(p), keys.due(p), keys.unknown(p), keys.dead(p), keys.lanes(p)),
+        (keys.sending(p), keys.due(p), keys.unknown(p), keys.dead(p), keys.lanes(p), keys.late(p)),
         (dead_ms,),
         lambda r: Tally(
             now=as_int(r[0]),
@@ -349,6 +362,7 @@ def tally(keys: Keyspace, p: int, *, dead_ms: int) -> Call[Tally]:
             dead=as_int(r[5]),
             dead_since=as_int(r[6]),
             lanes=as_int(r[7]),
+            late=as_int(r[8]),
         ),
     )
 
@@ -371,7 +385,12 @@ def budget_hold(keys: Keyspace, account: str, *, wait_ms: int) -> Call[int]:
 
 def _step(reply: Any) -> Step:
     state = as_text(reply[1])
-    return Step(reply=Reply(as_text(reply[0])), state=State(state) if state else None, may_retire=as_int(reply[2]) == 1)
+    return Step(
+        reply=Reply(as_text(reply[0])),
+        state=State(state) if state else None,
+        may_retire=as_int(reply[2]) == 1,
+        late=as_int(reply[3]) == 1,
+    )
 
 
 def _scored(reply: Any) -> list[tuple[str, int]]:

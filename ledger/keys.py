@@ -103,6 +103,26 @@ class Keyspace:
         """The shared rate budget of a bot or webhook, or (as `account/chat`) of one of its chats."""
         return f"{self.prefix}:{{rate:{account}}}"
 
+    # patterns, for whoever has to find what no index holds any more
+
+    def all_idem(self) -> str:
+        """Every record of an idempotency key."""
+        return f"{self.prefix}:idem:*"
+
+    def all_of(self, kind: str, partition: int | None = None) -> str:
+        """Every key of a kind that belongs to a turn (`turn`, `part`, …), in one partition or in all."""
+        return f"{self.prefix}:{{{'*' if partition is None else partition}}}:{kind}:*"
+
+    def turn_of_key(self, key: str) -> str:
+        """The turn that a key of a turn's belongs to; empty for another key."""
+        found = re.search(r"\}:(?:turn|entries|frames|block|parts|part|legacy):([^:]+)", key)
+        return found[1] if found and _TURN_ID.fullmatch(found[1]) else ""
+
+    def part_of_key(self, key: str) -> str:
+        """The id of the part whose record the key is; empty for another key."""
+        _, part, rest = key.partition("}:part:")
+        return rest.replace(":", "/") if part else ""
+
     # keys of a partition
 
     def _of(self, partition: int, name: str) -> str:
@@ -163,6 +183,10 @@ class Keyspace:
     def dead(self, partition: int) -> str:
         """Parts that were given up."""
         return self._of(partition, "dead")
+
+    def late(self, partition: int) -> str:
+        """Parts that were settled after their lane had gone on without them."""
+        return self._of(partition, "late")
 
     def lanes(self, partition: int) -> str:
         """Lanes that hold parts."""
@@ -231,7 +255,7 @@ KEY_TABLE: Final[tuple[KeyRow, ...]] = (
     KeyRow("fl:keys", "hash", "hash of an API key: JSON with tenant, name, time", "`foldline keys`", "permanent", "one field per key added"),
     KeyRow("fl:modes", "hash", "runtime: `live` or `shadow`, over the configuration", "`foldline shadow set`", "permanent", "one field per runtime"),
     KeyRow("fl:workers:<role>", "zset", "workers by the Redis time at which their heartbeat runs out", "the role's workers", "each heartbeat removes the lapsed", "one member per live process"),
-    KeyRow("fl:idem:<hash of tenant, key>", "hash", "turn, session, body hash of a submitted idempotency key", "gateway", "TTL from submit", "4 fields"),
+    KeyRow("fl:idem:<hash of tenant, key>", "hash", "turn, session, body hash and tenant of a submitted idempotency key", "gateway", "TTL from submit", "4 fields"),
     KeyRow("fl:{7}:requests", "stream, group `ingest`", "submitted turns; a pending entry is a turn being ingested", "gateway adds, the terminal's publish or commit deletes", "permanent key; entries end with their turn", "admission: unfinished turns of the partition"),
     KeyRow("fl:{7}:log", "stream, group `fold`", "events in batches: `turn producer seq n events`", "ingest and fold add, fold trims", "permanent key; trimmed behind the low-water mark", "`log_retention` plus unfolded entries (`lag_high`) plus turns in flight (`turn_max`)"),
     KeyRow("fl:{7}:owner:fold, fl:{7}:owner:delivery", "hash", "epoch, token, worker, lease_until, released, seen, idle_raises", "the role's owner", "permanent: an expired one would restart the epochs", "7 fields"),
@@ -246,12 +270,13 @@ KEY_TABLE: Final[tuple[KeyRow, ...]] = (
     KeyRow("fl:{7}:block:<turn>:<block>", "hash", "opener, text, closer, separator, markers", "fold", "TTL `retention` once it is planned", "the turn's text"),
     KeyRow("fl:{7}:blocks", "stream, group `delivery`", "ids of new blocks, in commit order", "fold adds and trims", "permanent key; trimmed behind delivery's position", "blocks not yet planned"),
     KeyRow("fl:{7}:shadow", "zset", "shadowed turn by the time it was submitted", "submit", "submit removes what is older than `turn_ms` after", "turns shadowed within that time"),
-    KeyRow("fl:{7}:legacy:<turn>", "hash", "what another path sent of a shadowed turn: number: JSON with target and text; `total` once it is all", "gateway", "TTL `retention` from the last report", "the gateway's bounds on a report"),
+    KeyRow("fl:{7}:legacy:<turn>", "hash", "what another path sent of a shadowed turn: number: JSON with target and text; `total` once it is all", "gateway", "TTL `retention` from the last report, or the turn's own", "the gateway's bounds on a report"),
     KeyRow("fl:{7}:lanes", "zset", "lanes that hold parts, by the time at which they are looked at", "delivery", "member ends with its lane", "one per lane"),
     KeyRow("fl:{7}:lane:<hash of session, target>", "list", "part ids in order", "delivery", "ends with its last part", "unsettled parts of the lane"),
     KeyRow("fl:{7}:serial:<hash of session>", "list", "turns of a serial session in the order of submission", "submit adds, delivery removes", "TTL from the last submit", "unfinished turns of the session, and ended ones that nobody waits behind"),
     KeyRow("fl:{7}:parts:<turn>", "list", "ids of the turn's parts", "delivery", _TURN_ENDS, "the turn's parts"),
     KeyRow("fl:{7}:part:<turn>:<block>:<target hash>:<part>", "hash", "state, body and its hash, target, attempts, receipt, error", "delivery", "TTL `retention` once settled", "one message"),
     KeyRow("fl:{7}:sending, …:due, …:unknown, …:dead", "zset", "part ids by time", "delivery", "permanent keys; a member ends with its state", "unsettled parts; `dead` within its retention"),
+    KeyRow("fl:{7}:late", "zset", "parts that were settled after their lane had gone on without them, by the time of it", "delivery", "permanent key; a member ends with its record", "parts that stepped aside or were given up, within their retention"),
     KeyRow("fl:{rate:<account>}", "hash", "the rate budget of a bot or webhook, or (`<account>/<chat>`) of one of its chats", "delivery", "TTL of the budget's window", "few fields"),
 )  # fmt: skip

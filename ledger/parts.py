@@ -124,7 +124,13 @@ class PartRecord:
     in_lane: bool
     duplicate_detected: bool
     waivers: int
+    late: bool
+    """It was settled after its lane had gone on without it: those behind it may have been sent before."""
+    passed_at: int
+    """When its lane went on without it."""
     receipt: str
+    late_receipt: str
+    """What an attempt came to, told after the part had been settled otherwise."""
     note: str
     attempts_made: dict[str, str]
     """By attempt id: its number, its time, its outcome."""
@@ -197,7 +203,10 @@ def part_from_hash(part_id: str, fields: Mapping[str, str]) -> PartRecord | None
         in_lane=text("in_lane") == "1",
         duplicate_detected=text("duplicate_detected") == "1",
         waivers=number("waivers"),
+        late=text("late") == "1",
+        passed_at=number("passed_at"),
         receipt=text("receipt"),
+        late_receipt=text("late_receipt"),
         note=text("note"),
         attempts_made={k.removeprefix("attempt:"): v for k, v in fields.items() if k.startswith("attempt:")},
     )

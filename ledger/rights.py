@@ -12,8 +12,8 @@ from ledger.keys import Keyspace
 from ledger.replies import as_texts
 
 PLAIN: Final = (
-    "EVAL", "EVALSHA", "EXISTS", "HDEL", "HGET", "HGETALL", "HLEN", "HSET", "HSETNX", "INFO", "LINDEX", "LRANGE", "LREM",
-    "PING", "PUBLISH", "SCAN", "SUBSCRIBE", "TIME", "UNSUBSCRIBE", "XINFO GROUPS", "XRANGE", "XREAD", "ZRANGE",
+    "EVAL", "EVALSHA", "EXISTS", "HDEL", "HGET", "HGETALL", "HLEN", "HMGET", "HSET", "HSETNX", "INFO", "LINDEX", "LRANGE", "LREM",
+    "PING", "PUBLISH", "SCAN", "SUBSCRIBE", "TIME", "UNLINK", "UNSUBSCRIBE", "XINFO GROUPS", "XRANGE", "XREAD", "ZRANGE",
     "ZREM", "ZREVRANGE",
 )  # fmt: skip
 """Run outside of scripts, by processes and by commands."""

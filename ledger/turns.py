@@ -179,7 +179,7 @@ def claim_idempotency(
             status=IdempotencyStatus(as_text(reply[0])), turn=as_text(reply[1]), session=as_text(reply[2])
         )
 
-    args = (turn, session, body_hash, ttl_ms)
+    args = (turn, session, body_hash, ttl_ms, tenant)
     return Call("claim_idempotency", (keys.idem(tenant, key),), args, decode)
 
 
@@ -259,9 +259,9 @@ def read_turn(keys: Keyspace, turn: str) -> Call[TurnRecord | None]:
     return Call("HGETALL", (keys.turn(turn),), (), turn_record, script=False)
 
 
-def recent_turns(keys: Keyspace, partition: int, *, count: int) -> Call[list[str]]:
+def recent_turns(keys: Keyspace, partition: int, *, count: int, start: int = 0) -> Call[list[str]]:
     """The latest submitted turns of a partition, the newest first; their records may have expired."""
-    return Call("ZREVRANGE", (keys.turns(partition),), (0, count - 1), as_texts, script=False)
+    return Call("ZREVRANGE", (keys.turns(partition),), (start, start + count - 1), as_texts, script=False)
 
 
 def inflight_turns(keys: Keyspace, partition: int) -> Call[list[str]]:

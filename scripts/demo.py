@@ -46,7 +46,7 @@ Everything stays up until Ctrl-C. Some things to try from another terminal, in t
   The turn, in plain Redis           redis-cli -u {redis} HGETALL 'fl:{{{partition}}}:turn:{turn}'
   Who owns its partition             redis-cli -u {redis} HGETALL 'fl:{{{partition}}}:owner:fold'
   Its public stream                  redis-cli -u {redis} XRANGE 'fl:{{{partition}}}:frames:{turn}' - + COUNT 1
-  The same, for people               .venv/bin/foldline turns; .venv/bin/foldline ledger --turn {turn}
+  The same, for people               .venv/bin/foldline turns; .venv/bin/foldline ledger list --turn {turn}
   What the processes say             tail -f {log}
 """
 

@@ -25,5 +25,6 @@ if total ~= '' then
   redis.call('HSET', KEYS[2], 'total', total)
 end
 for i = 3, #ARGV, 2 do redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1]) end
-redis.call('PEXPIRE', KEYS[2], ARGV[1])
+local left = redis.call('PTTL', KEYS[1]) -- it must not outlive the turn, which alone says whose it is
+redis.call('PEXPIRE', KEYS[2], left >= 0 and math.min(left, tonumber(ARGV[1])) or ARGV[1])
 return {'OK', ''}

@@ -18,6 +18,7 @@ NOTHING = (
     "what waits for a retry",
     "what does nobody know",
     "what was given up",
+    "what was settled late",
     "what did a child tell",
     "which turns are shadowed",
     "which runtimes are switched",

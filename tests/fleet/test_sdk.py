@@ -10,6 +10,8 @@ import pytest
 from openai import AsyncOpenAI
 
 from scripts.responses_stream import FunctionCall, Summary, Text
+from tests.support.contents import contents, mentioning
+from tests.support.servers import Server
 from tests.support.upstream import Upstream, conversation, error, items
 from tests.support.waiting import wait_until
 from workers.config import Config, FoldConfig, GatewayConfig, IngestConfig, RedisConfig, UpstreamConfig
@@ -114,6 +116,26 @@ async def test_a_conversation_of_two_turns_with_a_function_call(redis_url: str) 
         assert sent[1] not in (None, first.id), "the upstream hears its own id"
         with pytest.raises(openai.NotFoundError):
             await client.responses.create(model="sample-1", input="x", previous_response_id="resp_unknown")
+
+
+async def test_what_was_asked_goes_with_the_turns_end_and_the_conversation_goes_on(
+    redis_server: Server, redis_url: str
+) -> None:
+    async with Upstream(items(*OUTPUT)) as upstream, fleet(redis_url, upstream) as client:
+        upstream.pause_before(5)
+        asking = asyncio.ensure_future(client.responses.create(model="sample-1", input="Where does the Lethe rise?"))
+        await upstream.reached(5)
+        assert {key.split(":")[2] for key in mentioning(contents(redis_server), "Lethe")} == {"turn"}
+        upstream.release()
+        first = await asking
+        assert mentioning(contents(redis_server), "Lethe") == set()
+        second = await client.responses.create(model="sample-1", input="And the Styx?", previous_response_id=first.id)
+        assert second.output_text == first.output_text
+        said = [received.body["input"] for received in upstream.received]
+        assert said == ["Where does the Lethe rise?", "And the Styx?"]
+        assert upstream.received[1].body["previous_response_id"] not in (None, first.id)
+        assert mentioning(contents(redis_server), "Styx") == set()
+        assert mentioning(contents(redis_server), "Rivers"), "what was answered is kept"
 
 
 async def test_a_background_turn_is_polled_and_a_running_one_cancelled(redis_url: str) -> None:

@@ -138,7 +138,7 @@ class Fleet:
         self.targets = targets or {}
         self.workers: list[Worker] = []
         self._redis = RedisConfig(url=redis_url, partitions=partitions, cluster=cluster)
-        self._environ = {
+        self.environ = {
             **{name: value for name, value in os.environ.items() if not name.startswith("FOLDLINE_")},
             **TIMES,
             **(environ or {}),
@@ -146,6 +146,7 @@ class Fleet:
             "PYTHONPATH": str(ROOT),
             "PYTHONUNBUFFERED": "1",
         }
+        """What its processes see."""
         (folder / "foldline.toml").write_text(self._toml())
         self._client = connect(self._redis, name="test")
         self.scripts = Scripts(self._client)
@@ -188,7 +189,7 @@ class Fleet:
                 [sys.executable, "-m", "workers", role],
                 cwd=self.folder,
                 env={
-                    **self._environ,
+                    **self.environ,
                     VARIABLE: failpoint,
                     "FOLDLINE_SERVICE_PORT": str(service),
                     **more,

@@ -205,27 +205,27 @@ def test_one_turn_is_shown_with_its_numbers_and_parts(site: Site) -> None:
 
 def test_deliveries_are_listed_by_turn_and_shown_one_by_one(site: Site) -> None:
     turn = site.turn()
-    listed = site.json("ledger", "--turn", turn)
+    listed = site.json("ledger", "list", "--turn", turn)
     assert {row["state"] for row in listed} == {"sent"}
     shown = site.json("ledger", "show", listed[0]["part"])
     assert (shown["turn"], shown["state"], shown["attempts"]) == (turn, "sent", 1)
-    assert "screen" in site.run("ledger", "--turn", turn).stdout
-    assert site.json("ledger", "--turn", turn, "--state", "dead") == []
-    assert site.run("ledger").stdout == "no deliveries\n"
+    assert "screen" in site.run("ledger", "list", "--turn", turn).stdout
+    assert site.json("ledger", "list", "--turn", turn, "--state", "dead") == []
+    assert site.run("ledger", "list").stdout == "no deliveries\n"
     for line in (site.folder / "console.jsonl").read_text().splitlines():
         assert json.loads(line)["text"] in TEXT
 
 
 @pytest.mark.parametrize("order", [["resolve", "sent"], ["resolve", "not-sent"], ["resend"], ["requeue"], ["drop"]])
 def test_an_operators_word_about_a_delivery_that_was_sent_is_refused(site: Site, order: list[str]) -> None:
-    part = site.json("ledger", "--turn", site.turn(key="operators"))[0]["part"]
+    part = site.json("ledger", "list", "--turn", site.turn(key="operators"))[0]["part"]
     verb, *outcome = order
     assert "sent" in site.run("ledger", verb, part, *outcome, code=1).stderr
 
 
 def test_an_unknown_delivery_is_listed_and_resolved_by_a_person(site: Site) -> None:
     turn = site.turn()
-    part = site.json("ledger", "--turn", turn)[0]["part"]
+    part = site.json("ledger", "list", "--turn", turn)[0]["part"]
     name, rest = part.split("/", 1)
     with site.redis() as client:
         key = f"fl:{{{turn.partition('-')[0]}}}"
@@ -233,13 +233,13 @@ def test_an_unknown_delivery_is_listed_and_resolved_by_a_person(site: Site) -> N
         record = f"{key}:part:{name}:{rest.replace('/', ':')}"
         client.hset(record, mapping={"state": "unknown", "attempt_at": just_now + 60_000})
         client.zadd(f"{key}:unknown", {part: 1})
-    assert [row["part"] for row in site.json("ledger", "--state", "unknown")] == [part]
+    assert [row["part"] for row in site.json("ledger", "list", "--state", "unknown", code=3)] == [part]
     assert any("may or may not" in one["found"] for one in site.json("doctor")["findings"])
     assert "quarantine" in site.run("ledger", "resolve", part, "sent", code=1).stderr
     with site.redis() as client:
         client.hset(record, "attempt_at", 1)
     assert site.json("ledger", "resolve", part, "sent", "--by", "me") == {"part": part, "state": "sent"}
-    assert site.json("ledger", "--state", "unknown") == []
+    assert site.json("ledger", "list", "--state", "unknown") == []
 
 
 def test_a_turn_folds_again_to_the_same_bytes(site: Site) -> None:
@@ -247,6 +247,7 @@ def test_a_turn_folds_again_to_the_same_bytes(site: Site) -> None:
     found = site.json("refold", turn)
     assert (found["result"], found["differences"]) == ("same", [])
     assert found["frames"] == site.json("turn", turn)["frames"]
+    assert "same" in site.run("refold", turn).stdout
 
 
 def test_other_bytes_than_the_log_gives_are_found(site: Site) -> None:
@@ -256,6 +257,7 @@ def test_other_bytes_than_the_log_gives_are_found(site: Site) -> None:
         client.hset(key, "text", "something else")
     found = site.json("refold", turn, code=1)
     assert (found["result"], found["differences"]) == ("different", ["blocks"])
+    assert '["blocks"]' in site.run("refold", turn, code=1).stdout
 
 
 def test_a_turn_whose_log_is_gone_says_so(site: Site) -> None:
@@ -265,6 +267,7 @@ def test_a_turn_whose_log_is_gone_says_so(site: Site) -> None:
         first = client.lrange(f"fl:{{{turn.partition('-')[0]}}}:entries:{turn}", 0, 0)
         client.xdel(log, *first)
     assert site.json("refold", turn, code=1)["result"] == "log_trimmed"
+    assert "log_trimmed" in site.run("refold", turn, code=1).stdout
 
 
 def test_the_doctor_finds_a_sound_fleet_healthy(site: Site) -> None:

@@ -77,7 +77,7 @@ def test_a_tenant_that_cannot_be_named_so_is_refused(server: str) -> None:
 def test_an_empty_server_has_no_turns_and_no_deliveries(server: str) -> None:
     assert run_json("turns") == []
     assert run("turns").stdout == "no turns\n"
-    assert run_json("ledger") == []
+    assert run_json("ledger", "list") == []
 
 
 def test_the_doctor_judges_an_unused_server_and_writes_nothing_to_it(server: str) -> None:

@@ -73,6 +73,7 @@ def test_the_file_is_named_by_a_variable_or_lies_in_the_working_directory(
         ("[targets.t]\nchannel = 'webhook'\n", "targets.t.url: an http"),
         ("[gateway]\ndefault_upstream = 'gone'\n", "no upstream is named 'gone'"),
         ("[ingest]\nlag_low = 30000\n", "lag_low"),
+        ("[retention]\npart_ms = 172800000\n", "whose a delivery is"),
         ("[limits]\nsilence_ms = 4000\n", "limits.silence_ms (4000) must be at least ingest.lease_ms (5000)"),
         ("[redis]\nprefix = 'a{b'\n", "redis.prefix"),
         ("[redis]\npartitions = 0\n", "redis.partitions"),

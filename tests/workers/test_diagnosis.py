@@ -57,7 +57,9 @@ def partition(
     suspect: str = "",
 ) -> Partition:
     owner = OwnerRecord(epoch=1, token="1:aa", worker="w", lease_until=lease_until)
-    tally = Tally(now=NOW, sending=0, due=0, unknown=unknown, unknown_since=0, dead=dead, dead_since=0, lanes=lanes)
+    tally = Tally(
+        now=NOW, sending=0, due=0, unknown=unknown, unknown_since=0, dead=dead, dead_since=0, lanes=lanes, late=0
+    )
     positions = Positions.from_hash({"published": str(published), "suspect": suspect})
     return Partition(
         number=number,

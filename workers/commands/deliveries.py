@@ -1,31 +1,33 @@
 """`foldline ledger`: what was sent where, what is on its way, what nobody can know, and an operator's word about it."""
 
-import asyncio
 import enum
 import getpass
 import sys
+from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
-from ledger import delivery
+from ledger import delivery, forgetting
 from ledger.delivery import Step
 from ledger.errors import LedgerError
 from ledger.parts import PartRecord, Reply
-from ledger.states import State
+from ledger.states import SETTLED, State, is_settled
+from workers.commands import selection
 from workers.commands.output import Json, moment, show_json, show_record, show_rows
-from workers.commands.session import Ledger, fail, open_ledger, read_config, run_async
+from workers.commands.session import EXIT_REFUSED, Ledger, fail, open_ledger, read_config, run_async
 
-COLUMNS = ("part", "state", "target", "attempts", "since", "note")
-LISTED = (State.PENDING, State.SENDING, State.RETRY, State.UNKNOWN, State.DEAD)
-"""States that are indexed; settled deliveries are found by their turn. `dead` lists the abandoned, too."""
+COLUMNS = ("part", "state", "target", "attempts", "since", "late", "note")
+EXIT_UNKNOWN = 3  # for a script that watches over what nobody can know
 
 Part = Annotated[str, typer.Argument(metavar="PART", help="A delivery's id, as the listing prints it.")]
+Bodies = Annotated[bool, typer.Option("--bodies", help="Show the messages themselves, too.")]
 By = Annotated[str, typer.Option(help="Who says so; it is written down.")]
 
-ledger_app = typer.Typer(help="Deliveries: list them, look at one, say what became of it.")
+ledger_app = typer.Typer(no_args_is_help=True, help="Deliveries: list them, look at one, say what became of it.")
 
 
 class Outcome(enum.StrEnum):
@@ -35,28 +37,58 @@ class Outcome(enum.StrEnum):
     NOT_SENT = "not-sent"
 
 
-@ledger_app.callback(invoke_without_command=True)
+@ledger_app.command("list")
 def list_deliveries(
-    context: typer.Context,
     *,
-    state: Annotated[State | None, typer.Option(help="Only deliveries in this state.")] = None,
-    turn: Annotated[str, typer.Option(help="All deliveries of this turn, the settled ones too.")] = "",
-    count: Annotated[int, typer.Option(min=1, help="At most so many of a partition and state.")] = 100,
+    state: Annotated[
+        State | None, typer.Option(help="Only in this state; exit code 3 when `unknown` finds any.")
+    ] = None,
+    target: selection.Target = "",
+    turn: selection.Turn = "",
+    older_than: selection.Older = "",
+    newer_than: selection.Newer = "",
+    late: selection.Late = False,
+    count: Annotated[int, typer.Option(min=1, help="At most so many.")] = 1_000,
+    bodies: Bodies = False,
     as_json: Json = False,
 ) -> None:
-    """List deliveries: all that are not settled and those that were given up, or those of one turn."""
-    if context.invoked_subcommand is not None:
-        return
-    found = run_async(_of_turn(turn) if turn else _listed(count))
-    rows = [_row(part) for part in found if state in (None, part.state)]
-    show_rows(rows, COLUMNS, as_json=as_json, empty="no deliveries")
+    """List deliveries: what is not settled and what was given up, or what the options choose."""
+    wanted = selection.read_wanted(state, target, turn, older_than, newer_than, late=late)
+    rows = [_row(part, bodies=bodies) for part in run_async(_selected(wanted, count))]
+    show_rows(rows, (*COLUMNS, "body") if bodies else COLUMNS, as_json=as_json, empty="no deliveries")
+    if state is State.UNKNOWN and rows:
+        raise SystemExit(EXIT_UNKNOWN)
+
+
+@ledger_app.command("purge")
+def purge(
+    *,
+    state: Annotated[State | None, typer.Option(help="Only in this state, a settled one.")] = None,
+    target: selection.Target = "",
+    turn: selection.Turn = "",
+    older_than: selection.Older = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would go, and remove nothing.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Remove the records of settled deliveries for good; what is in a lane, or unknown, stays."""
+    if not (state or target or turn or older_than):
+        fail("ledger purge: say which, by --state, --target, --turn or --older-than", EXIT_REFUSED)
+    if state is not None and not is_settled(state):
+        settled = ", ".join(sorted(SETTLED))
+        fail(f"ledger purge: what is {state} still owes something; settled are {settled}", EXIT_REFUSED)
+    counts = run_async(_purge(selection.read_wanted(state, target, turn, older_than), dry_run=dry_run))
+    show_record({"dry_run": dry_run, "purged": counts.total(), **dict(counts)}, as_json=as_json)
 
 
 @ledger_app.command("show")
-def show(part: Part, as_json: Json = False) -> None:
+def show(part: Part, bodies: Bodies = False, as_json: Json = False) -> None:
     """Show one delivery with its attempts."""
     record = run_async(_read(part))
-    show_record(msgspec.to_builtins(record), as_json=as_json)
+    shown = msgspec.to_builtins(record)
+    shown["body_bytes"] = len(record.body.encode())
+    if not bodies:
+        del shown["body"]
+    show_record(shown, as_json=as_json)
 
 
 @ledger_app.command("resolve")
@@ -143,55 +175,49 @@ async def _require(ledger: Ledger, part: str) -> PartRecord:
     return record
 
 
-async def _of_turn(turn: str) -> list[PartRecord]:
+async def _selected(wanted: selection.Wanted, count: int) -> list[PartRecord]:
+    found: list[PartRecord] = []
+    async with open_ledger(read_config()) as ledger, aclosing(selection.select(ledger, wanted)) as chosen:
+        async for part in chosen:
+            found.append(part)
+            if len(found) == count:
+                break
+    return found
+
+
+async def _purge(wanted: selection.Wanted, *, dry_run: bool) -> Counter[str]:
+    """Remove what is chosen and settled, by its own script for each: what has been taken out of the dead meanwhile stays."""
+    counts: Counter[str] = Counter()
     async with open_ledger(read_config()) as ledger:
-        try:
-            names = await ledger.scripts.run(delivery.parts_of(ledger.keys, turn))
-        except ValueError as error:
-            raise LedgerError(str(error)) from None
-        return await _records(ledger, names)
+        async for part in selection.select(ledger, wanted, everything=True):
+            if not is_settled(part.state) or part.in_lane:
+                continue
+            if dry_run:
+                counts[part.state] += 1
+                continue
+            purged = await ledger.scripts.run(forgetting.purge_part(ledger.keys, part, age_ms=wanted.older_ms or 0))
+            if purged.reply is Reply.OK and purged.state is not None:
+                counts[purged.state] += 1
+    return counts
 
 
-async def _listed(count: int) -> list[PartRecord]:
-    async with open_ledger(read_config()) as ledger:
-        found = await asyncio.gather(
-            *(_of_partition(ledger, p, count) for p in range(ledger.keys.partitions)),
-        )
-        names = list(dict.fromkeys(name for names in found for name in names))
-        return await _records(ledger, names)
-
-
-async def _of_partition(ledger: Ledger, partition: int, count: int) -> list[str]:
-    names: list[str] = []
-    for state in LISTED[1:]:
-        listed = await ledger.scripts.run(delivery.list_parts(ledger.keys, partition, state, count=count))
-        names += [name for name, _ in listed]
-    for lane, _ in await ledger.scripts.run(delivery.list_lanes(ledger.keys, partition)):
-        names += (await ledger.scripts.run(delivery.read_lane(ledger.keys, partition, lane)))[:count]
-    return names
-
-
-async def _records(ledger: Ledger, names: list[str]) -> list[PartRecord]:
-    records = await asyncio.gather(*(ledger.scripts.run(delivery.read_part(ledger.keys, name)) for name in names))
-    return [record for record in records if record is not None]
-
-
-def _row(part: PartRecord) -> dict[str, Any]:
-    since = part.settled_at or part.unknown_at or part.attempt_at or part.created_at
-    return {
+def _row(part: PartRecord, *, bodies: bool) -> dict[str, Any]:
+    row = {
         "part": part.id,
         "state": part.state.value,
-        "target": f"{part.channel}:{part.target}" + (f"/{part.recipient}" if part.recipient else ""),
+        "target": selection.target_of(part),
         "turn": part.turn,
         "block": part.block,
         "attempts": part.attempts,
-        "since": moment(since),
+        "since": moment(selection.since(part)),
+        "late": part.late,
         "guarantee": part.guarantee,
         "duplicate_detected": part.duplicate_detected,
         "waivers": part.waivers,
         "note": part.note or part.receipt,
         "webhook_id": part.webhook_id,
     }
+    return {**row, "body": part.body} if bodies else row
 
 
 def _me() -> str:

@@ -310,10 +310,10 @@ def _deliveries(found: Fleet) -> Iterator[Finding]:
         yield _warning(
             "deliveries",
             f"{unknown} may or may not have arrived",
-            "`foldline ledger --state unknown`, then `foldline ledger resolve PART sent|not-sent`",
+            "`foldline ledger list --state unknown`, then `foldline ledger resolve PART sent|not-sent`",
         )
     if dead:
-        yield _warning("deliveries", f"{dead} were given up", "`foldline ledger --state dead` says why")
+        yield _warning("deliveries", f"{dead} were given up", "`foldline ledger list --state dead` says why")
     if not unknown and not dead:
         yield _ok("deliveries", "none unknown, none given up")
 

@@ -7,6 +7,7 @@ import typer
 from workers.commands.decode import decode_file
 from workers.commands.deliveries import ledger_app
 from workers.commands.doctor import doctor
+from workers.commands.forget import forget
 from workers.commands.keys import keys_app
 from workers.commands.publish import publish
 from workers.commands.refold import refold
@@ -35,6 +36,7 @@ def build(run_role: Callable[[str], None], roles: Iterable[str]) -> typer.Typer:
     app.add_typer(ledger_app, name="ledger")
     app.add_typer(shadow_app, name="shadow")
     app.command("refold")(refold)
+    app.command("forget")(forget)
     app.command("decode")(decode_file)
     app.command("config")(show_config)
     app.command("settings")(show_streaming)

@@ -90,12 +90,17 @@ def is_one_tree(found: Sequence[Installed]) -> bool:
     return len({Path(one.file).parent.parent for one in found if one.file}) == 1
 
 
+async def read_now(ledger: Ledger) -> int:
+    """The server's time in ms."""
+    return await ledger.scripts.run(_plain("TIME", decode=_time))
+
+
 async def read_server(ledger: Ledger) -> Server:
     """Ask the server about itself."""
     clock = SystemClock()
     info = await ledger.scripts.run(_plain("INFO", "everything", decode=_info))
     asked_at = clock.now_ms()
-    now = await ledger.scripts.run(_plain("TIME", decode=_time))
+    now = await read_now(ledger)
     answered_at = clock.now_ms()
     try:
         fsync: str | None = await ledger.scripts.run(_plain("CONFIG GET", "appendfsync", decode=_setting))
@@ -118,7 +123,7 @@ async def read_fleet(ledger: Ledger) -> Fleet:
         await run(access.check_meta(keys))
     partitions = await asyncio.gather(*(_partition(ledger, p) for p in range(keys.partitions)))
     workers = {role: await run(ownership.live_workers(keys, role=role)) for role in ROLES}
-    now = await run(_plain("TIME", decode=_time))
+    now = await read_now(ledger)
     return Fleet(now_ms=now, partitions=partitions, workers=workers)
 
 

@@ -31,6 +31,11 @@ def _ranges(config: Config) -> Iterator[str]:
             positive = field.endswith(("_ms", "_bytes", "_count", "_events", "_writes", "_turns", "_agents", "_limit"))
             if positive and isinstance(value, int) and value <= 0:
                 yield f"{section}.{field}: a number above 0 is expected, found {value}"
+    if config.retention.part_ms > config.retention.turn_ms:
+        yield (
+            f"retention.part_ms ({config.retention.part_ms}) must be at most retention.turn_ms ({config.retention.turn_ms}): "
+            "the turn says whose a delivery is"
+        )
     if config.ingest.lag_low >= config.ingest.lag_high:
         yield "ingest.lag_low must be below ingest.lag_high"
     if config.limits.silence_ms < config.ingest.lease_ms:

@@ -241,6 +241,7 @@ class Partition:
                 operation=action.operation,
                 state=step.state,
                 note=action.note,
+                late=step.late,
             )
         if step.may_retire:
             await context.run(retire_turn(context.keys, part.turn, retention_ms=context.config.retention.turn_ms))
@@ -261,6 +262,7 @@ class Partition:
         metrics.UNKNOWN_AGE.labels(partition=label).set(_age_s(tally.now, tally.unknown_since))
         metrics.DEAD_COUNT.labels(partition=label).set(tally.dead)
         metrics.DEAD_AGE.labels(partition=label).set(_age_s(tally.now, tally.dead_since))
+        metrics.LATE_COUNT.labels(partition=label).set(tally.late)
         metrics.LANES_WAITING.labels(partition=label).set(tally.lanes)
         if not tally.unknown:
             return

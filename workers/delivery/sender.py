@@ -212,8 +212,10 @@ class Sender:
             metrics.DUPLICATES.labels(channel=part.channel).inc()
             log.error("duplicate_detected", state=step.state)
         elif step.reply not in {Reply.OK, Reply.ALREADY}:
-            log.warning("receipt_not_taken", reply=step.reply, verdict=outcome.verdict)
+            log.warning("receipt_not_taken", reply=step.reply, verdict=outcome.verdict, late=step.late)
             return
+        if step.late:
+            log.warning("settled_late", state=step.state)
         if step.state is not None:
             metrics.DELIVERIES.labels(channel=part.channel, state=step.state).inc()
         if outcome.verdict is Verdict.SENT:

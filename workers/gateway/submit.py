@@ -16,7 +16,7 @@ import msgspec
 from msgspec import UNSET
 
 from ledger import shadow, turns
-from ledger.access import DEFAULT_TENANT
+from ledger.access import scoped, unscoped
 from ledger.external import first_token
 from ledger.keys import digest_of, make_turn_id
 from ledger.records import SHADOW, TurnRecord
@@ -37,7 +37,6 @@ from workers.runtime.clock import Clock
 from workers.upstream import VERBATIM, UnsupportedError, translate, with_stand_ins
 
 RESPONSE_PREFIX = "resp_"
-TENANT_MARK = "|"  # stands in no name that a client may choose for a session
 OURS = frozenset({"background", "foldline"})  # members of a request that are for the gateway and go no further
 ECHOED = (
     "background", "conversation", "instructions", "max_output_tokens", "max_tool_calls", "metadata", "model",
@@ -353,7 +352,7 @@ def parent_not_found(parent: str) -> HttpError:
 def _session_of(wanted: Wanted, previous: TurnRecord | None, parent: TurnRecord | None) -> str | None:
     """Return the session: the parent's, said, the previous turn's, or of the idempotency key; None: the turn is its own session."""
     if parent is not None:
-        if wanted.session not in (None, unscoped(parent)):
+        if wanted.session not in (None, unscoped(parent.tenant, parent.session)):
             raise HttpError(400, "session_elsewhere", "a child belongs to its parent's session", param="session")
         return parent.session
     if wanted.session is not None:
@@ -363,16 +362,6 @@ def _session_of(wanted: Wanted, previous: TurnRecord | None, parent: TurnRecord 
     if wanted.idempotency_key is not None:
         return digest_of(wanted.tenant, wanted.idempotency_key)[:24]
     return None
-
-
-def scoped(tenant: str, session: str) -> str:
-    """Return a session's name in the ledger: two tenants that choose the same name have two sessions."""
-    return session if tenant == DEFAULT_TENANT else f"{tenant}{TENANT_MARK}{session}"
-
-
-def unscoped(record: TurnRecord) -> str:
-    """Return a session's name as its tenant chose it."""
-    return record.session.removeprefix(f"{record.tenant}{TENANT_MARK}")
 
 
 def _body_hash(wanted: Wanted) -> str:

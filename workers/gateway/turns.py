@@ -11,6 +11,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ledger.access import unscoped
 from ledger.records import TurnRecord
 from workers.config import Config
 from workers.gateway import errors, inputs, publishing, sse
@@ -19,7 +20,7 @@ from workers.gateway.errors import HttpError
 from workers.gateway.responses import MODE_HEADER, TURN_HEADER, FrameSource, cancel_turn, check_not_expired
 from workers.gateway.sse import EventStream
 from workers.gateway.store import Store, decoded
-from workers.gateway.submit import RESPONSE_PREFIX, Submitter, Wanted, unscoped
+from workers.gateway.submit import RESPONSE_PREFIX, Submitter, Wanted
 from workers.gateway.subscriptions import Subscriptions
 
 
@@ -138,7 +139,7 @@ def shown(record: TurnRecord) -> dict[str, Any]:
         "object": "turn",
         "response_id": f"{RESPONSE_PREFIX}{record.id}",
         "state": record.state.value,
-        "session": unscoped(record),
+        "session": unscoped(record.tenant, record.session),
         "upstream": record.upstream,
         "runtime": record.runtime,
         "mode": record.mode,

@@ -62,6 +62,9 @@ RESENT = Counter("foldline_resent_unproven_total", "Sends repeated under an oper
 UNKNOWN_COUNT = Gauge("foldline_unknown_deliveries", "Deliveries whose outcome is unknown.", ["partition"])
 UNKNOWN_AGE = Gauge("foldline_unknown_oldest_seconds", "Age of the oldest of them.", ["partition"])
 DEAD_COUNT = Gauge("foldline_dead_deliveries", "Deliveries given up.", ["partition"])
+LATE_COUNT = Gauge(
+    "foldline_late_deliveries", "Deliveries settled after their lane had gone on without them.", ["partition"]
+)
 DEAD_AGE = Gauge("foldline_dead_oldest_seconds", "Age of the oldest of them.", ["partition"])
 LANES_WAITING = Gauge("foldline_lanes_waiting", "Lanes with something to send.", ["partition"])
 
