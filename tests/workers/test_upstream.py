@@ -212,7 +212,7 @@ def test_what_the_gateway_answers_itself_is_not_sent() -> None:
         "background": True,
         "stream": True,
         "store": False,
-        "conversation": "s",
+        "stream_options": {"include_obfuscation": False},
         "truncation": "disabled",
         "instructions": None,
         "foldline": {"session": "s"},
@@ -241,6 +241,9 @@ def test_what_the_gateway_answers_itself_is_not_sent() -> None:
         ({"text": {"format": {"type": "grammar"}}}, "text.format.type"),
         ({"tools": [TOOL], "tool_choice": {"type": "web_search"}}, "tool_choice.type"),
         ({"n": 2}, "n"),
+        ({"conversation": "conv_1"}, "conversation"),
+        ({"stream_options": {"include_usage": True}}, "stream_options.include_usage"),
+        ({"include": ["reasoning.encrypted_content", "file_search_call.results"]}, "include"),
         ({"model": 3}, "model"),
     ],
 )  # fmt: skip

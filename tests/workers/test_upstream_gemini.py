@@ -67,7 +67,7 @@ def test_sampling_limits_and_the_form_of_the_answer() -> None:
         stop="END",
         top_logprobs=2,
         reasoning={"effort": "low", "summary": "auto"},
-        text={"format": {"type": "json_schema", "name": "w", "schema": WEATHER, "strict": True}},
+        text={"format": {"type": "json_schema", "name": "w", "schema": WEATHER, "strict": True, "description": "d"}},
         safetySettings=[{"category": "C", "threshold": "T"}],
     )
     assert body["safetySettings"] == [{"category": "C", "threshold": "T"}]
@@ -80,7 +80,7 @@ def test_sampling_limits_and_the_form_of_the_answer() -> None:
         "logprobs": 2,
         "thinkingConfig": {"thinkingLevel": "low", "includeThoughts": True},
         "responseMimeType": "application/json",
-        "responseJsonSchema": WEATHER,
+        "responseJsonSchema": {"description": "d", **WEATHER},
     }
     assert gemini(reasoning={"effort": "none"})["generationConfig"] == {"thinkingConfig": {"thinkingBudget": 0}}
 
@@ -136,6 +136,21 @@ def test_media() -> None:
         ({"tools": [TOOL | {"odd": 1}]}, "tools[0].odd"),
         ({"tool_choice": "required"}, "tool_choice"),
         ({"tools": [TOOL], "tool_choice": {"type": "mcp"}}, "tool_choice.type"),
+        (
+            {"tools": [{"type": "code_interpreter", "container": {"type": "auto", "file_ids": ["f"]}}]},
+            "tools[0].container.file_ids",
+        ),
+        ({"tools": [{"type": "code_interpreter", "container": "cntr_1"}]}, "tools[0].container"),
+        ({"tools": [TOOL], "tool_choice": {"type": "allowed_tools", "mode": "odd", "tools": []}}, "tool_choice.mode"),
+        (
+            {
+                "tools": [TOOL],
+                "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "web_search"}]},
+            },
+            "tool_choice.tools[0].type",
+        ),
+        ({"conversation": "conv_1"}, "conversation"),
+        ({"text": {"format": {"type": "json_schema", "name": "w", "schema": "none"}}}, "text.format.schema"),
         ({"input": [user({"type": "input_image", "image_url": "https://x/y.png"})]}, "input[0].content[0].image_url"),
         ({"input": [result("nobody")]}, "input[0].call_id"),
         ({"input": [call("c1", "no json")]}, "input[0].arguments"),

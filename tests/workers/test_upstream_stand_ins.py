@@ -25,6 +25,12 @@ def test_a_routed_custom_tool_is_declared_as_a_function() -> None:
     assert with_stand_ins({"tools": [PATCH, *OTHERS]}, ROUTES)["tools"] == [FUNCTION, *OTHERS]
 
 
+def test_what_a_tool_has_beside_goes_with_it_and_is_the_upstreams_to_refuse() -> None:
+    assert with_stand_ins({"tools": [PATCH | {"defer_loading": True}]}, ROUTES)["tools"] == [
+        FUNCTION | {"defer_loading": True}
+    ]
+
+
 def test_a_grammar_is_told_in_the_description() -> None:
     grammar = {"type": "grammar", "syntax": "lark", "definition": "start: X"}
     (made,) = with_stand_ins({"tools": [{"type": "custom", "name": "patch", "format": grammar}]}, ROUTES)["tools"]

@@ -17,7 +17,7 @@ from workers.upstream import DIALECTS, VERBATIM, UnsupportedError, translate
 
 OURS = "foldline"
 """The member of a request that is for us; `{"verbatim": true}` in it says that the rest is the upstream's own form already."""
-NOT_OURS = frozenset({"background", "stream", "stream_options", OURS})
+NOT_OURS = frozenset({"background", "stream", OURS})
 """Members that say how *our* client wants its answer; upstream we always stream and never leave."""
 
 TRUE = msgspec.Raw(b"true")

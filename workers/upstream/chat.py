@@ -12,16 +12,21 @@ from workers.upstream.reading import Members, kept_here
 Json = dict[str, Any]
 SAME = (
     "temperature", "top_p", "parallel_tool_calls", "service_tier", "user", "safety_identifier", "prompt_cache_key",
-    "seed", "stop", "presence_penalty", "frequency_penalty", "logit_bias",
+    "prompt_cache_options", "prompt_cache_retention", "moderation", "seed", "stop", "presence_penalty", "frequency_penalty", "logit_bias",
 )  # fmt: skip
 """Members that the wire has under the same name."""
+LOGPROBS = "message.output_text.logprobs"
 ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 
 
 def translate(request: Members) -> Json:
     """Write the whole body."""
-    kept_here(request)
     body: Json = {"stream": True, "stream_options": {"include_usage": True}}
+    if (include := request.take("include")) == [LOGPROBS]:
+        body["logprobs"] = True
+    elif include:
+        request.refuse("include", f"{LOGPROBS} alone can be asked for")
+    kept_here(request)
     if "model" in request:
         body["model"] = request.word("model")
     body["messages"] = _messages(request)

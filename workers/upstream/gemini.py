@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from workers.upstream.reading import Members, kept_here
+from workers.upstream.reading import Members, bound_to, kept_here
 
 Json = dict[str, Any]
 SAME = ("safetySettings", "cachedContent", "labels")
@@ -219,9 +219,7 @@ def _form(request: Members) -> Json:
     given = text.object("format")
     kind = given.word("type", "text")
     if kind == "json_schema":
-        config = {"responseMimeType": "application/json", "responseJsonSchema": given.take("schema")}
-        for name in ("name", "description", "strict"):  # the wire's schemas have no names and are always binding
-            given.take(name)
+        config = {"responseMimeType": "application/json", "responseJsonSchema": bound_to(given)}
     elif kind == "json_object":
         config = {"responseMimeType": "application/json"}
     elif kind != "text":
@@ -239,7 +237,9 @@ def _tools(request: Members, body: Json) -> None:
         if kind == "function":
             functions.append(_function(tool))
         elif kind in SERVED:
-            tool.take("container")  # where code runs is the upstream's own affair
+            container = tool.object("container")
+            container.default("type", "auto")  # where code runs is the upstream's own affair, but files are not
+            container.finish()
             served.append({SERVED[kind]: {}})
         else:
             tool.refuse("type", kind)
@@ -273,10 +273,18 @@ def _choice(choice: Any, wire: str) -> Json:
     if kind == "function":
         made: Json = {"mode": "ANY", "allowedFunctionNames": [members.word("name")]}
     elif kind == "allowed_tools":
-        mode = members.word("mode")
-        names = [one.word("name") for one in members.items("tools") if one.word("type") == "function"]
-        made = {"mode": CHOICES.get(mode, mode.upper()), "allowedFunctionNames": names}
+        if (mode := members.word("mode")) not in CHOICES:
+            members.refuse("mode", mode)
+        made = {"mode": CHOICES[mode], "allowedFunctionNames": [_allowed(one) for one in members.items("tools")]}
     else:
         members.refuse("type", kind)
     members.finish()
     return made
+
+
+def _allowed(tool: Members) -> str:
+    if (kind := tool.word("type")) != "function":
+        tool.refuse("type", kind)
+    name = tool.word("name")
+    tool.finish()
+    return name

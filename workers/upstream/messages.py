@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from pipeline.normalize.messages.shape import REDACTED
-from workers.upstream.reading import Members, UnsupportedError, kept_here
+from workers.upstream.reading import Members, UnsupportedError, bound_to, kept_here
 
 Json = dict[str, Any]
 MAX_TOKENS = 8192
@@ -225,9 +225,7 @@ def _output(request: Members, body: Json) -> None:
     given = text.object("format")
     kind = given.word("type", "text")
     if kind == "json_schema":
-        config["format"] = {"type": kind, "schema": given.take("schema")}
-        for name in ("name", "description", "strict"):  # the wire's schemas have no names and are always binding
-            given.take(name)
+        config["format"] = {"type": kind, "schema": bound_to(given)}
     elif kind != "text":
         given.refuse("type", kind)
     given.finish()

@@ -83,10 +83,29 @@ class Members:
 
 def kept_here(request: Members) -> None:
     """Take the members that the gateway itself answers: what it stores, repeats and streams needs no upstream."""
-    for name in ("metadata", "background", "stream", "stream_options", "conversation", "foldline"):
+    for name in ("metadata", "background", "stream", "foldline"):
         request.take(name)
+    options = request.object("stream_options")
+    options.take("include_obfuscation")  # the public stream of such an upstream has none to leave out
+    options.finish()
     request.default("store", True, False)  # every turn can be read again here
     request.default("truncation", "disabled")
     request.default("include", [])
     if "previous_response_id" in request:
         request.refuse("previous_response_id", "it keeps no responses; send the whole conversation as input")
+    if "conversation" in request:
+        request.refuse(
+            "conversation", "it keeps none; send all of it as input, and name the session in foldline.session"
+        )
+
+
+def bound_to(given: Members) -> Json:
+    """Take the schema of an answer's form, and what is said of it, for a wire that has room for the schema alone.
+
+    There schemas have no names and are always binding.
+    """
+    if not isinstance(schema := given.take("schema"), dict):
+        given.refuse("schema", "an object is expected")
+    for name in ("name", "strict"):
+        given.take(name)
+    return {"description": given.word("description"), **schema} if "description" in given else schema

@@ -45,7 +45,7 @@ def _is_routed(tool: Any, names: set[str]) -> bool:
 def _declared(tool: Any, names: set[str]) -> Any:
     if not _is_routed(tool, names):
         return tool
-    told = {member: tool[member] for member in ("name", "description") if member in tool}
+    told = {member: value for member, value in tool.items() if member not in {"type", "format"}}
     form = tool.get("format")
     if isinstance(form, dict) and isinstance(
         definition := form.get("definition"), str
