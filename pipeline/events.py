@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 CONTRACT_VERSION: Final = 1
-FOLD_VERSION: Final = 4
+FOLD_VERSION: Final = 5
 
 Track = Literal["text", "reasoning", "summary", "refusal", "tool_input"]
 RuntimeName = Literal["main", "subagent", "acp"]

@@ -9,6 +9,8 @@ BLANKS = " \t\r\n"
 # searched backwards, so that the last is found first
 _SENTENCE = regex.compile(r"""(?r)[.!?]["')\]]*(?=[ \t])|[。！？][」』”’）]*""")
 _BLANK = regex.compile(r"(?r)[ \t]+")
+_PIPE = regex.compile(r"(?<!\\)\|")
+_DELIMITERS = regex.compile(r"\|(?:[ \t]*:?-+:?[ \t]*\|)*[ \t]*(?::?-+:?[ \t]*)?\r?")
 
 
 class Cut:
@@ -54,6 +56,24 @@ def _inline_cut(
                     rest += 1
                 return Cut(end, rest, line_start=False)
     return None
+
+
+def table_head(text: str, known: str) -> str:
+    """The head of the table whose rows a text ends in, with the line under it; `known`: that of a table in which the text began.
+
+    Empty where no table is open. Only rows that begin with a pipe count: of any other line nobody knows until a blank line comes.
+    """
+    stop = len(text)
+    below = ""
+    while stop > 0:
+        start = text.rfind("\n", 0, stop) + 1
+        line = text[start:stop]
+        if not line.startswith("|"):
+            return ""
+        if below and _DELIMITERS.fullmatch(below) and len(_PIPE.findall(line)) == len(_PIPE.findall(below)):
+            return f"{line}\n{below}\n"
+        below, stop = line, start - 1
+    return known
 
 
 def hard_cut(buffer: str, room: int, content: int, fence: Fence | None, before: Cut | None) -> Cut:

@@ -8,7 +8,8 @@ Two rules end a block, in this order:
    `min_chars`, else after the last sentence, else at the last blank, else at the last line inside the fence, else hard.
 
 And a flush ends it: a tool, another item, an idle event, the terminal. A block cut inside a fence gets a closer, and
-the next one an opener; both are ours and never part of the text. `opener + text + closer` never exceeds `max_chars`.
+the next one an opener; one that goes on with a table's rows is opened by the table's head. Both are ours and never part of the text.
+`opener + text + closer` never exceeds `max_chars`.
 
 Laws: the concatenation of `text + separator` over the blocks is the concatenation of the deltas, whatever the partition;
 and between two flushes the boundaries depend on the text alone, never on where one delta ends and the next begins. A
@@ -17,7 +18,7 @@ decision is therefore taken only when no later character could change it. Length
 
 from typing import Any
 
-from pipeline.assemble.cuts import BLANKS, Cut, blank_cut, hard_cut, sentence_cut
+from pipeline.assemble.cuts import BLANKS, Cut, blank_cut, hard_cut, sentence_cut, table_head
 from pipeline.fences import Fence, cut_opener, may_open, opened_by
 from pipeline.graphemes import from_units, in_units
 from pipeline.output import Block
@@ -81,15 +82,18 @@ class Assembler:
         return self._more(text)
 
     def idle(self) -> list[Block]:
-        """Give out what is held, when it is enough for a message."""
-        return self.flush() if self.held >= self._settings.min_chars else []
+        """Give out what is held, when it is enough for a message; a row of a table waits for its end."""
+        return self.flush(idle=True) if self.held >= self._settings.min_chars else []
 
-    def flush(self, *, final: bool = False) -> list[Block]:
-        """Give out what is held. Blank text and the start of a fence wait, unless it is final."""
+    def flush(self, *, final: bool = False, idle: bool = False) -> list[Block]:
+        """Give out what is held. Blank text and the start of a fence wait, unless it is final; at an idle one half a row does, too.
+
+        Behind any other flush something else happened: what comes next is no table's row.
+        """
         blocks = self._ready()
         while self.held:
             buffer = self._joined()
-            held = 0 if final else self._held(buffer)
+            held = 0 if final else self._held(buffer, idle=idle)
             shown = buffer[: len(buffer) - held]
             cut = self._flush_cut(shown)
             if cut is None:  # the closer of an open fence does not fit
@@ -97,7 +101,7 @@ class Assembler:
                 continue
             if cut.end == 0 and not final:
                 break
-            blocks.append(self._emit(buffer, cut))
+            blocks.append(self._emit(buffer, cut, goes_on=idle))
             break  # all of it is out but what waits
         return blocks
 
@@ -115,16 +119,18 @@ class Assembler:
                 self._free -= len(piece)
                 blocks += [] if self._free >= 0 else self._more(piece)
             return blocks
-        if self._pending is not None:
+        if self._pending is not None or self._rows_of:
             return self._ready()
         if self._by_paragraph and not self._look:
             self._look = "\n" in text
         return self._ready() if self._look or self.held > self._room else []
 
-    def _start(self, fence: Fence | None, *, line_start: bool) -> None:
-        """Begin a block: inside `fence` or outside, at the start of a line or within one."""
+    def _start(self, fence: Fence | None, *, line_start: bool, head: str = "") -> None:
+        """Begin a block: inside `fence`, among a table's rows below its `head`, or outside; at the start of a line or within one."""
         self._fence = fence
-        self._opener = fence.reopen if fence is not None else ""
+        self._head = head
+        self._rows_of = ""  # the head of a table whose rows may go on in this block: its first character tells
+        self._opener = fence.reopen if fence is not None else head
         self._room = self._settings.max_chars - len(self._opener)
         self._quiet = min(self._settings.min_chars, self._room) if self._by_paragraph else self._room
         self._free = self._quiet  # characters that may come before anything has to be looked at
@@ -144,8 +150,8 @@ class Assembler:
             self._pieces = ["".join(self._pieces)]
         return self._pieces[0] if self._pieces else ""
 
-    def _emit(self, buffer: str, cut: Cut) -> Block:
-        """Finish the block at the cut and begin the next one behind it.
+    def _emit(self, buffer: str, cut: Cut, *, goes_on: bool = True) -> Block:
+        """Finish the block at the cut and begin the next one behind it; `goes_on`: what is cut may be a table.
 
         What is left of a fence when only its end is, is nothing to show: it goes with what separates.
         """
@@ -163,19 +169,31 @@ class Assembler:
         )
         rest = buffer[cut.rest :]
         self._pieces = [rest] if rest else []
+        at_line = goes_on and cut.fence is None and cut.line_start and buffer.count("\n", cut.end, cut.rest) == 1
+        head = table_head(buffer[: cut.end].rstrip(BLANKS), self._head) if at_line else ""
         self._start(cut.fence, line_start=cut.line_start)
         self._pending = cut.pending
-        if cut.pending is not None:  # its line's end is to be seen at once
+        self._rows_of = head if len(head) * 3 <= self._settings.max_chars else ""
+        if cut.pending is not None or self._rows_of:  # its line's end, or its first character, is to be seen at once
             self._quiet = self._free = 0
             self._full = -self._room
             self._look = True
         self._free -= len(rest)
         return block
 
+    def _go_on(self) -> None:
+        """The block's first character is here: another row, below the same head, or no row."""
+        held = self.held
+        self._start(None, line_start=True, head=self._rows_of if self._joined().startswith("|") else "")
+        self._free -= held
+
     def _ready(self) -> list[Block]:
         """End blocks for as long as the two rules allow it."""
         blocks: list[Block] = []
         while self.held > self._quiet:
+            if self._rows_of:
+                self._go_on()
+                continue
             room = self._room
             buffer = self._joined()
             flood = self.held >= self._flood and len(buffer[: self._flood].rstrip(BLANKS)) <= room
@@ -256,16 +274,17 @@ class Assembler:
             stop = buffer.find("\n", start, room + 1)
             line = buffer[start : room + 1] if stop < 0 else buffer[start:stop]
             whole = start > 0 or self._line_start
+            row = line.startswith("|") and before is not None  # not to be cut, where a line ends before it
             if stop < 0:
                 opening = fence is None and (may_open(line) if whole else self._is_opening(line))
-                if fence is None and not opening:
+                if fence is None and not opening and not row:
                     plain.append((start, start + len(line)))
                 break
             after = self._after(fence, line, whole=whole)
             opening = fence is None and after is not None
             if opening:
                 content = stop + 1
-            elif fence is None:
+            elif fence is None and not row:
                 plain.append((start, stop))
             end = start + len(line.rstrip(BLANKS))
             if after is None and end > start:
@@ -281,6 +300,8 @@ class Assembler:
             cut = sentence_cut(buffer, plain, least, room) or newline or blank_cut(buffer, plain, least, room) or inner
         else:
             cut = newline or sentence_cut(buffer, plain, least, room) or blank_cut(buffer, plain, least, room) or inner
+        if cut is None and before is not None and fence is None and buffer.startswith("|", start):
+            cut = before
         if cut is not None:
             return cut
         cut = hard_cut(buffer, room, content, None if opening else fence, before)
@@ -312,15 +333,15 @@ class Assembler:
         cut.pending = self._pending if tail and self._is_opening(shown) else None
         return cut
 
-    def _held(self, buffer: str) -> int:
-        """How many characters wait at a flush: what may yet become a fence's first or last line, or an empty fence."""
+    def _held(self, buffer: str, *, idle: bool) -> int:
+        """How many characters wait at a flush: what may yet become a fence's first or last line, an empty fence, half a row."""
         fence, opened, start = self._walk(buffer)
         line = buffer[start:]
         if fence is not None and opened is not None and not buffer[opened:].partition("\n")[2].strip(BLANKS):
             return len(buffer) - opened
         if not line or not (start > 0 or self._line_start):
             return 0
-        waits = may_open(line) if fence is None else fence.may_close(line)
+        waits = fence.may_close(line) if fence is not None else may_open(line) or (idle and line.startswith("|"))
         return len(line) if waits else 0
 
     def _walk(self, buffer: str) -> tuple[Fence | None, int | None, int]:

@@ -10,6 +10,7 @@ from pipeline.project.pieces import Code
 SPACES = " \t"
 _LAST_BLANK = regex.compile(r"(?r)[ \t]+(?!\p{M})")  # a blank with a mark on it is a character to see
 _MARK = regex.compile(r"\p{M}")
+_LAST_SENTENCE = regex.compile(r"""(?r)(?<=[.!?…]["')\]”’»]*)[ \t]+(?!\p{M})""")
 _LAST_CJK = regex.compile(r"(?r)[、。，．！？；：」』）】》〉]")
 _DEPTH = regex.compile(r"[()]|[ \t]+")
 
@@ -29,13 +30,18 @@ def split_code(op: Code, offset: int, fits: int, rows: int) -> tuple[int, int, b
 
 
 def split_text(text: str, offset: int, fits: int) -> tuple[int, int, bool]:
-    """Cut a line at its last white space, outside parentheses if possible, else behind CJK punctuation, else anywhere."""
+    """Cut a line behind a sentence in its last quarter, else at its last white space, outside parentheses if possible, else behind CJK
+    punctuation, else anywhere.
+    """
     end = offset + fits
     least = offset + max(1, fits // 4)
     seen = end if text[end : end + 1] in SPACES and _MARK.match(text, end + 1) else end + 1
     blank = _LAST_BLANK.search(text, offset, seen)
+    late = offset + fits * 3 // 4
     if blank is not None and text.find("(", offset, blank.start()) >= 0:
-        blank = _outside(text, offset, end, least) or blank
+        blank = _outside(text, offset, end, least, late) or blank
+    elif blank is not None:
+        blank = _LAST_SENTENCE.search(text, late, seen) or blank
     if blank is not None and blank.start() >= least and not text[offset : blank.start()].isspace():
         rest = blank.end()
         while rest < len(text) and text[rest] in SPACES:
@@ -47,9 +53,9 @@ def split_text(text: str, offset: int, fits: int) -> tuple[int, int, bool]:
     return end, end, False
 
 
-def _outside(text: str, offset: int, end: int, least: int) -> regex.Match[str] | None:
-    """The last white space outside parentheses."""
-    depth, found = 0, None
+def _outside(text: str, offset: int, end: int, least: int, late: int) -> regex.Match[str] | None:
+    """The last white space outside parentheses; from `late` on, the last behind a sentence."""
+    depth, found, sentence = 0, None, None
     for match in _DEPTH.finditer(text, offset, end + 1):
         sign = match[0]
         if sign == "(":
@@ -58,4 +64,6 @@ def _outside(text: str, offset: int, end: int, least: int) -> regex.Match[str] |
             depth = max(0, depth - 1)
         elif depth == 0 and match.start() >= least:
             found = match
-    return found
+            if match.start() >= late and text[match.start() - 1] in ".!?…":
+                sentence = match
+    return sentence or found

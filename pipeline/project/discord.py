@@ -24,6 +24,7 @@ _SIGN = re.compile(
     r"|(?P<slash>\\)(?=[!-/:-@\[-`{-~])"
     r"|(?P<star>\*)|(?P<under>_)|(?P<tick>`)"
 )
+_CALL_IN_URL = re.compile("@(?=everyone|here)")
 _FIRST = re.compile(r"(#{1,3}|-#|>{1,3}|[-*+]|\d{1,9}[.)])(?=\s|$)")
 _ATOM = regex.compile(r"\\[!-/:-@\[-`{-~]")
 
@@ -58,7 +59,7 @@ class Discord(Dialect):
         """A masked link; only web addresses may be masked."""
         if not href.startswith(("http://", "https://")):
             return None
-        return "[", f"]({href.replace('(', '%28').replace(')', '%29').replace(' ', '%20')})"
+        return "[", f"]({_uncalling(href).replace('(', '%28').replace(')', '%29').replace(' ', '%20')})"
 
     def marks(self, kind: str, *, touched: bool) -> Marks | None:
         """Underscores for emphasis, which stars would make unclear beside the strong's; stars within a word."""
@@ -81,7 +82,7 @@ def _escaped(match: re.Match[str]) -> str:
     text, at, sign = match.string, match.start(), match[0]
     kind = match.lastgroup
     if kind == "url":
-        return sign
+        return _uncalling(sign)
     if kind in {"everyone", "mention"}:
         return sign + ZERO_WIDTH
     if kind == "pair":
@@ -92,6 +93,11 @@ def _escaped(match: re.Match[str]) -> str:
     if kind == "star" and at and before.isspace() and (not behind or behind.isspace()):
         return sign
     return "\\" + sign
+
+
+def _uncalling(url: str) -> str:
+    """An address that calls everyone says the same with its at sign escaped, also when it is cut."""
+    return _CALL_IN_URL.sub("%40", url) if "@" in url else url
 
 
 def _whole(text: str, cut: int) -> int:

@@ -140,15 +140,23 @@ class _Elements(Walker):
 
     def _rows(self, table: tables.Table, token: Token) -> None:  # noqa: ARG002 - no source line is needed
         self._gap()
-        self._element("table")
-        for element, rows in (("thead", [table.head]), ("tbody", table.rows)):
-            self._element(element)
-            for row in rows:
-                self.ops.append(Break("", Gap.LINE))
-                self._element("tr")
-                for cell in row:
-                    self._cell("th" if element == "thead" else "td", cell)
-                self.ops.append(Close())
+        span = Span("<table>", "</table>")
+        self.ops.append(Open(span))
+        begins = len(self.ops)
+        self._group("thead", "th", [table.head])
+        head = _written(self.ops[begins:])
+        if len(head) <= self._longest // 2:
+            self.ops.append(Mark(span, span.open + head))  # a message that goes on with the rows begins with the head
+        self._group("tbody", "td", table.rows)
+        self.ops.append(Close())
+
+    def _group(self, element: str, tag: str, rows: Sequence[Sequence[tables.Cell]]) -> None:
+        self._element(element)
+        for row in rows:
+            self.ops.append(Break("", Gap.LINE))
+            self._element("tr")
+            for cell in row:
+                self._cell(tag, cell)
             self.ops.append(Close())
         self.ops.append(Close())
 
@@ -167,6 +175,21 @@ class _Elements(Walker):
         self.ops = []
         super().note(text)
         self.ops = [*ops[:-1], Break("", Gap.BLOCK), ops[-1], *self.ops, Close()]
+
+
+def _written(ops: Sequence[Op]) -> str:
+    """What operations come to where nothing is cut."""
+    pieces: list[str] = []
+    opened: list[Span] = []
+    for op in ops:
+        if isinstance(op, Open):
+            opened.append(op.span)
+            pieces.append(op.span.open)
+        elif isinstance(op, Close):
+            pieces.append(opened.pop().close)
+        elif isinstance(op, Text | Break):
+            pieces.append(op.text)
+    return "".join(pieces)
 
 
 _DIALECT = Matrix()

@@ -4,8 +4,8 @@ A channel's dialect turns Markdown into a list of operations; here they are put 
 at the best place that it holds, what is open is closed, and the next message opens it again. Whatever opens something (a span, a list
 mark, a break) waits until text follows, so no message ends with an opener and none is empty.
 
-The best place to end, first to last: a gap between blocks past half of the limit; the end of a line past a quarter; white space; CJK
-punctuation; any gap; else a cut between two characters, which never takes a grapheme, an entity or an escape apart unless that alone is
+The best place to end, first to last: a gap between blocks past half of the limit; the end of a line past a quarter; white space, behind
+a sentence if one ends in the last quarter; CJK punctuation; any gap; else a cut between two characters, which never takes a grapheme, an entity or an escape apart unless that alone is
 longer than the limit.
 """
 
@@ -333,6 +333,8 @@ class Packer:
             text = text.rstrip(SPACES) if self._filled or self._offset or self._keeps_blank else text.strip(SPACES)
         self._put_waiting(at)
         self._pieces.append(text)
+        if isinstance(op, Code) and op.again and cut >= op.after and self._active and self._active[-1] is not _NULL:
+            self._active[-1].reopen = op.again
         active = [(span, span.reopen) for span in self._active]
         if self._keeps_blank and isinstance(op, Text) and not active:
             rest = cut

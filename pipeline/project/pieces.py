@@ -36,6 +36,9 @@ class Code(NamedTuple):
     text: str
     joint: str = "\n"
     resume: str = ""
+    again: str = ""
+    """What opens its span again once this many characters are out, in place of the span's own mark."""
+    after: int = 0
 
 
 class Open(NamedTuple):

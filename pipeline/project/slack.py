@@ -36,7 +36,7 @@ class Slack(Dialect):
         if "@" in text:
             text = _EVERYONE.sub("@" + ZERO_WIDTH, text)
         text = text.replace("`", TICK)
-        if _PAIR.search(text) is not None:
+        if ("*" in text or "_" in text or "~" in text) and _PAIR.search(text) is not None:
             text = _PAIR.sub(lambda pair: f"{_LIKE[pair[1]]}{pair[2]}{_LIKE[pair[1]]}", text)
         return ZERO_WIDTH + text if first and text.startswith("&gt;") else text
 

@@ -11,6 +11,7 @@ from pipeline.project.pieces import Break, Close, Code, Drop, Gap, Lead, Op, Ope
 
 _LINE_BREAK = re.compile(r" *<br\s*/?> *", re.IGNORECASE)
 _TASK = {"[ ] ": "☐ ", "[x] ": "☑ ", "[X] ": "☑ "}
+_CALLED = frozenset("@#&!:aceghir")  # what the names of everybody, and mentions by id, begin with
 _MARKS = {"strong_open": "strong", "em_open": "em", "s_open": "strike"}
 _CLOSERS = {"strong_close": "strong", "em_close": "em", "s_close": "strike"}
 
@@ -143,19 +144,20 @@ class Walker:
         self._before(token)
         self._prefix = prefix
 
-    def code(self, content: str, info: str = "") -> None:
-        """Add lines of code in a block of their own."""
+    def code(self, content: str, info: str = "", *, head: int = 0) -> None:
+        """Add lines of code in a block of their own; its first `head` lines are said again in each message that goes on with it."""
         if not content.strip():
             return
         dialect = self._dialect
         prefix = self._resume()
+        joint = "\n" + prefix
         marks = dialect.fence(info, prefix)
         if len(marks[0]) + 6 > self._longest:
             marks = dialect.fence("", prefix)
-        text = dialect.code_text(content)
-        if prefix:
-            text = text.replace("\n", "\n" + prefix)
-        self._span(marks, Code(text, "\n" + prefix, prefix))
+        lines = dialect.code_text(content).split("\n")
+        said = "".join(line + joint for line in lines[:head])
+        again = marks[0] + said if 0 < len(said) <= self._longest // 2 else ""
+        self._span(marks, Code(joint.join(lines), joint, prefix, again, len(said) - len(joint)))
 
     def _list(self, token: Token, number: int | None) -> None:
         self._before(token)
@@ -227,7 +229,7 @@ class Walker:
         drawn = tables.drawn(table, self._dialect.table_width)
         if drawn is not None:
             self._at_margin(token)
-            self.code(drawn)
+            self.code(drawn, head=2)
         else:
             self._before(token)
             self._records(table)
@@ -293,7 +295,18 @@ class Walker:
             self._unmark("em")
 
     def _say(self, text: str) -> None:
+        if text[:1] in _CALLED and self._ends_in_sign():
+            text = ZERO_WIDTH + text
         self.ops.append(Text(text, self._resume()))
+
+    def _ends_in_sign(self) -> bool:
+        """Whether what stands before, marks apart, would begin a mention: no channel may put one together from two texts."""
+        for op in reversed(self.ops):
+            if isinstance(op, Text):
+                return op.text.endswith(("@", "<"))
+            if not isinstance(op, Open | Close):
+                break
+        return False
 
     def _words(self, text: str, *, first: bool) -> None:
         if first and self._lists and text[:4] in _TASK:

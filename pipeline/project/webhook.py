@@ -1,12 +1,14 @@
 """Blocks for a webhook: one JSON body a block, with the same bytes at every repeat.
 
 The separator travels in its own member, so a receiver that concatenates `text` and `separator` in order of `block`
-holds the answer exactly as it was streamed.
+holds the answer as it was streamed, but for white space that stands alone. `opener` and `closer` are what we say again where code or a
+table was cut; a receiver that shows each block by itself puts them around `text`. No limit: a receiver takes a block whole.
 """
 
 import msgspec
 
 from pipeline.output import Block
+from pipeline.project.messages import is_shown
 from pipeline.project.parts import Channel, Part, Profile
 
 CONTENT_TYPE = "application/json"
@@ -15,7 +17,7 @@ _ENCODER = msgspec.json.Encoder(order="sorted")
 
 def project(block: Block, profile: Profile) -> list[Part]:
     """Make the JSON body of the block; deterministic, since its hash is compared at every send."""
-    if block.markers.get("suppressed") or not (block.text.strip() or block.markers.get("note")):
+    if not is_shown(block):
         return []
     body = {
         "type": "block.created",

@@ -5,13 +5,14 @@
 
 Assembly: characters per second of plain text in deltas of several sizes; at least 20 million are expected. Projection: its rate beside that
 of `MarkdownIt.parse` alone on the same text; at least half is expected. Both are measured on a text and on one eight times as long: the
-ratio of the times per character is near 1 where the work is linear. Times are of the CPU, the best of three.
+ratio of the times per character is near 1 where the work is linear. Times are of the CPU, the best of a few; what is compared is measured in turns.
 """
 
 import argparse
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 from markdown_it import MarkdownIt
@@ -35,18 +36,19 @@ MARKDOWN = (
 )
 
 
-def best(work: Callable[[], object], times: int = 3) -> float:
-    """Return the least CPU time of a few runs, in seconds."""
-    taken = []
+def best(*works: Callable[[], object], times: int = 5) -> list[float]:
+    """Return the least CPU time of a few runs of each, in seconds; they take turns, so that a slow moment meets all of them."""
+    taken: list[list[float]] = [[] for _ in works]
     for _ in range(times):
-        start = time.process_time()
-        work()
-        taken.append(time.process_time() - start)
-    return max(min(taken), 1e-9)
+        for work, times_taken in zip(works, taken, strict=True):
+            start = time.process_time()
+            work()
+            times_taken.append(time.process_time() - start)
+    return [max(min(times_taken), 1e-9) for times_taken in taken]
 
 
-def assemble(text: str, size: int) -> float:
-    """Return the time in which a text becomes blocks, in deltas of a size."""
+def assembling(text: str, size: int) -> Callable[[], object]:
+    """Return what makes blocks of a text in deltas of a size."""
     deltas = [text[at : at + size] for at in range(0, len(text), size)]
 
     def run() -> None:
@@ -56,13 +58,13 @@ def assemble(text: str, size: int) -> float:
             push(delta)
         assembler.flush(final=True)
 
-    return best(run)
+    return run
 
 
-def projection(text: str, channel: str) -> float:
-    """Return the time in which one block becomes a channel's messages."""
+def projecting(text: str, channel: str) -> Callable[[], object]:
+    """Return what makes a channel's messages of one block."""
     block, profile = Block(0, text), profile_of(channel)
-    return best(lambda: project(block, profile))
+    return lambda: project(block, profile)
 
 
 def measured() -> list[dict[str, object]]:
@@ -70,7 +72,7 @@ def measured() -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     short = PARAGRAPH * 700
     for size in (4, 16, 64, len(short)):
-        once, longer = assemble(short, size), assemble(short * LONGER, size)
+        once, longer = best(assembling(short, size), assembling(short * LONGER, size))
         rate = len(short) / once
         rows.append(
             {
@@ -84,9 +86,9 @@ def measured() -> list[dict[str, object]]:
         )
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     for case, text in (("plain", PARAGRAPH * 60), ("mixed", MARKDOWN * 40)):
-        parse = best(lambda text=text: parser.parse(text))  # type: ignore[misc]  # bound now
+        parses = partial(parser.parse, text)
         for channel in CHATS:
-            once, longer = projection(text, channel), projection(text * LONGER, channel)
+            parse, once, longer = best(parses, projecting(text, channel), projecting(text * LONGER, channel))
             rows.append(
                 {
                     "what": f"project {channel}",

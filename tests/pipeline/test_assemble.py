@@ -6,14 +6,14 @@ from pipeline.assemble import Assembler
 from pipeline.output import Block
 from pipeline.settings import StreamSettings, resolve
 
-FLUSH = None  # stands for a flush among deltas
+FLUSH, IDLE = "\0flush", "\0idle"  # stand for a flush and a silence among deltas
 
 
-def run(parts: list[str | None], stream: StreamSettings) -> list[Block]:
+def run(parts: list[str], stream: StreamSettings) -> list[Block]:
     assembler = Assembler(stream)
     blocks: list[Block] = []
     for part in parts:
-        blocks += assembler.flush() if part is None else assembler.push(part)
+        blocks += assembler.flush() if part == FLUSH else assembler.idle() if part == IDLE else assembler.push(part)
     return blocks + assembler.flush(final=True)
 
 
@@ -50,22 +50,27 @@ PIECES = st.sampled_from(
         "x" * 17,
         "```" + "i" * 30 + "\n",
         "👩‍👩‍👧‍👦",
+        "| a | b |\n",
+        "|---|:-:|\n",
+        "| c | d |\n| e | f |\n",
+        "|",
     ]
 )
 TEXTS = st.lists(PIECES, max_size=60).map("".join)
 
 
 @st.composite
-def partitions(draw: st.DrawFn) -> tuple[list[str | None], list[str | None], StreamSettings]:
-    """Two partitions of one sequence of texts and flushes."""
+def partitions(draw: st.DrawFn) -> tuple[list[str], list[str], StreamSettings]:
+    """Two partitions of one sequence of texts, flushes and silences."""
     texts = draw(st.lists(TEXTS, min_size=1, max_size=4))
-    both: list[list[str | None]] = [[], []]
+    both: list[list[str]] = [[], []]
     for index, text in enumerate(texts):
+        between = draw(st.sampled_from([FLUSH, IDLE]))
         for parts in both:
             cuts = sorted(draw(st.lists(st.integers(0, len(text)), max_size=12)))
             parts += [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
             if index < len(texts) - 1:
-                parts.append(FLUSH)
+                parts.append(between)
     least = draw(st.integers(1, 40))
     return both[0], both[1], small(least, draw(st.integers(least, 60)))
 
@@ -73,19 +78,23 @@ def partitions(draw: st.DrawFn) -> tuple[list[str | None], list[str | None], Str
 @settings(max_examples=400, deadline=None)
 @given(partitions())
 def test_blocks_do_not_depend_on_where_deltas_end_and_lose_nothing(
-    case: tuple[list[str | None], list[str | None], StreamSettings],
+    case: tuple[list[str], list[str], StreamSettings],
 ) -> None:
     one, two, stream = case
     blocks = run(one, stream)
-    text = "".join(part for part in one if part)
+    text = "".join(part for part in one if part not in {FLUSH, IDLE})
     assert "".join(block.text + block.separator for block in blocks) == text
     assert [block.ordinal for block in blocks] == list(range(len(blocks)))
     assert all(units(block.body) <= stream.max_chars or len(block.text) == 1 for block in blocks)
     assert run(two, stream) == blocks
-    characters: list[str | None] = []
+    characters: list[str] = []
     for part in one:
-        characters += [None] if part is None else list(part)
+        characters += [part] if part in {FLUSH, IDLE} else list(part)
     assert run(characters, stream) == blocks
+    for block in blocks:
+        if block.opener.startswith("|"):
+            assert block.opener.count("\n") == 2
+            assert block.text.startswith("|")
 
 
 @settings(max_examples=200, deadline=None)
@@ -139,6 +148,54 @@ def test_a_fence_that_fits_is_never_cut_at_its_blank_lines() -> None:
 def test_code_breaks_at_lines_and_keeps_its_indentation() -> None:
     blocks = run(["```py\nif x:\n    a()\n    b()\n    c()\n```\n"], small(10, 28))
     assert shown(blocks) == ["```py\nif x:\n    a()\n```", "```py\n    b()\n    c()\n```"]
+
+
+HEAD = "| n | v |\n|---|--:|\n"
+ROWS = "".join(f"| {number} | value {number} |\n" for number in range(30))
+
+
+def test_a_table_that_is_cut_goes_on_below_its_head() -> None:
+    blocks = run(["Intro\n\n" + HEAD + ROWS + "\nAfter"], small(50, 200))
+    table = blocks[:-1]
+    assert [block.opener for block in table] == ["", *[HEAD] * (len(table) - 1)]
+    assert len(table) > 2
+    assert "".join(block.text + block.separator for block in blocks) == "Intro\n\n" + HEAD + ROWS + "\nAfter"
+    assert all(line.startswith("| ") and line.endswith(" |") for block in table[1:] for line in block.text.split("\n"))
+    assert (blocks[-1].opener, blocks[-1].text) == ("", "After")
+
+
+def test_a_silence_cuts_no_row_and_what_follows_has_the_head() -> None:
+    blocks = run([HEAD + "| 1 | one |\n| 2 | t", IDLE, "wo |\n| 3 | three |"], small(10, 200))
+    assert shown(blocks) == [HEAD + "| 1 | one |", HEAD + "| 2 | two |\n| 3 | three |"]
+
+
+@pytest.mark.parametrize(
+    "rest",
+    ["\n| 9 | nine |", "No row.", " | indented |", "```\n| code |\n```"],
+)
+def test_what_is_no_row_gets_no_head(rest: str) -> None:
+    blocks = run([HEAD + "| 1 | one |\n", IDLE, rest], small(10, 200))
+    assert [block.opener for block in blocks] == ["", ""]
+
+
+def test_behind_a_tool_nothing_goes_on_with_a_table() -> None:
+    blocks = run([HEAD + "| 1 | one |\n", FLUSH, "| other | table |\n|---|---|\n"], small(10, 200))
+    assert [block.opener for block in blocks] == ["", ""]
+
+
+def test_a_head_that_would_fill_the_block_is_not_said_again() -> None:
+    head = f"| {'n' * 60} | v |\n|---|---|\n"
+    assert not any(block.opener for block in run([head + ROWS], small(50, 200)))
+
+
+def test_lines_that_only_look_like_a_table_have_no_head() -> None:
+    for text in ("| a | b |\n|---|\n" + ROWS, "|---|---|\n" + ROWS, ROWS, "| a \\| b |\n|---|---|\n" + ROWS):
+        assert not any(block.opener for block in run([text], small(50, 200))), text
+
+
+def test_a_row_is_not_cut_where_a_line_ends_before_it() -> None:
+    blocks = run([HEAD + "| 1 | One. Two words. |\n| 2 | " + "Some more. " * 9 + "|\n"], small(60, 110))
+    assert shown(blocks)[0] == HEAD + "| 1 | One. Two words. |"
 
 
 def test_tildes_in_the_middle_of_a_cut_line_open_no_fence() -> None:

@@ -1,5 +1,7 @@
 """Any Markdown, on any channel, within any bounds: what no projection may break."""
 
+import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -18,7 +20,7 @@ PIECES = st.sampled_from(
     [
         *("word ", "a", "\n", "\n\n", " ", "  ", "    ", "\t", "x" * 17, "Done. ", "(par ", "en) ", "<br>", "---\n"),
         *("**", "*", "_", "~~", "`", "``` \n", "```py\n", "\n```\n", "~~~\n", "`````", "\\*", "$x$", "$$\n", "|"),
-        *("- ", "1. ", "> ", "# ", "#### ", "[ ] ", "| a | b |\n|---|--:|\n| c | d |\n"),
+        *("- ", "1. ", "> ", "# ", "#### ", "[ ] ", "| a | b |\n|---|--:|\n| c | d |\n", "| e | f |\n" * 9),
         *(
             "é",
             "e\u0301",
@@ -97,6 +99,65 @@ def test_no_letter_of_the_text_is_lost_or_doubled(channel: str, text: str, limit
 def test_any_text_at_all_is_held_to_its_limit(channel: str, text: str, limit: int) -> None:
     profile = bounded(channel, limit, None, "utf16")
     check(project(Block(0, text.replace("```", "")), profile), channel, profile)
+
+
+CALLS = {
+    "discord": ("@everyone", "@here", "<@", "<#"),
+    "slack": ("@everyone", "@here", "@channel", "<!", "<@", "<#"),
+    "telegram": ("@everyone", "@here", "@channel", "@all"),
+    "matrix": ("@room", "@everyone", "@here", "@channel"),
+}
+CALLERS = st.lists(
+    st.sampled_from(
+        [
+            *(
+                "@",
+                "everyone",
+                "here",
+                "channel",
+                "room",
+                "all",
+                "@everyone",
+                "<@",
+                "<@&",
+                "<#",
+                "<!",
+                "1>",
+                "channel>",
+            ),
+            *(
+                "*",
+                "_",
+                "**",
+                "~~",
+                "[",
+                "](https://a.example/x)",
+                "https://a.example/",
+                "&lt;",
+                "&#64;",
+                "\\",
+                "\n",
+                " ",
+            ),
+        ]
+    ),
+    max_size=12,
+).map("".join)
+
+
+@pytest.mark.parametrize("channel", CHATS)
+@settings(max_examples=120, deadline=None)
+@given(CALLERS, st.sampled_from([None, 5, 20]))
+@example("a &#64;*channel* and @_here_", None)
+@example("*@_everyone_*", None)
+@example("see https://a.example/@everyone now", 20)
+@example("[label](https://a.example/@here)", None)
+def test_nobody_is_called_whatever_stands_between(channel: str, text: str, limit: int | None) -> None:
+    text = text.replace("    ", " ")  # code calls nobody, and stays as it is
+    for part in project(Block(0, text), bounded(channel, limit, None, "utf16")):
+        body = str(json.loads(part.body)["formatted_body"]) if channel == "matrix" else part.body
+        shown = re.sub(r'href="[^"]*"|<(?:https?|mailto):[^|>]*\|', "", body)  # what is followed, and not read
+        assert not any(call in shown for call in CALLS[channel]), (text, body)
 
 
 @pytest.mark.parametrize("channel", CHATS)

@@ -42,6 +42,18 @@ def test_a_console_shows_the_block_as_a_reader_sees_it() -> None:
     assert part.body == "```py\na()\n```\n[cut]\n"
 
 
+def test_what_a_console_shows_one_part_behind_the_other_is_never_glued() -> None:
+    told = [
+        Block(0, "durable"),
+        Block(1, "", markers={"kind": "tool", "note": "look"}),
+        Block(2, "NO", markers={"boundary": " "}),
+        Block(3, "a", opener="```\n", closer="\n```"),
+        Block(4, "b", opener="```\n", closer="\n```", separator="\n"),
+    ]
+    parts = [part.body for block in told for part in project(block, profile("console"))]
+    assert "".join(parts) == "durable\n[look]\n NO```\na\n```\n```\nb\n```\n"
+
+
 def test_a_block_comes_back_from_its_fields() -> None:
     assert Block.from_fields(BLOCK.as_fields()) == BLOCK
 
