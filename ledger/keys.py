@@ -91,9 +91,23 @@ class Keyspace:
         """Per runtime whether its turns are delivered or shadowed, over the configuration."""
         return f"{self.prefix}:modes"
 
+    @property
+    def reports(self) -> str:
+        """Reports of another path, as it writes them (stream, group `gateway`)."""
+        return f"{self.prefix}:{{reports}}:sent"
+
+    @property
+    def reports_aside(self) -> str:
+        """Reports that could not be kept with a turn, each with the reason."""
+        return f"{self.prefix}:{{reports}}:aside"
+
     def workers(self, role: str) -> str:
         """Heartbeats of a role's workers."""
         return f"{self.prefix}:workers:{role}"
+
+    def freed(self, role: str) -> str:
+        """The channel on which a role's workers tell each other that partitions were given up; not a key."""
+        return f"{self.prefix}:freed:{role}"
 
     def idem(self, tenant: str, key: str) -> str:
         """The record of one idempotency key of one tenant."""
@@ -270,7 +284,9 @@ KEY_TABLE: Final[tuple[KeyRow, ...]] = (
     KeyRow("fl:{7}:block:<turn>:<block>", "hash", "opener, text, closer, separator, markers", "fold", "TTL `retention` once it is planned", "the turn's text"),
     KeyRow("fl:{7}:blocks", "stream, group `delivery`", "ids of new blocks, in commit order", "fold adds and trims", "permanent key; trimmed behind delivery's position", "blocks not yet planned"),
     KeyRow("fl:{7}:shadow", "zset", "shadowed turn by the time it was submitted", "submit", "submit removes what is older than `turn_ms` after", "turns shadowed within that time"),
-    KeyRow("fl:{7}:legacy:<turn>", "hash", "what another path sent of a shadowed turn: number: JSON with target and text; `total` once it is all", "gateway", "TTL `retention` from the last report, or the turn's own", "the gateway's bounds on a report"),
+    KeyRow("fl:{7}:legacy:<turn>", "hash", "what another path sent of a shadowed turn: number: JSON with target and text; `total` once it is all; `report:<id>`: digest of a report that has an id", "gateway", "TTL `retention` from the last report, or the turn's own", "the gateway's bounds on a report"),
+    KeyRow("fl:{reports}:sent", "stream, group `gateway`", "reports of another path: `turn report id`", "the other path adds, gateway deletes", "permanent key; an entry ends when it is kept with its turn or put aside", "the writer's `MAXLEN`, while no gateway runs"),
+    KeyRow("fl:{reports}:aside", "stream", "reports that could not be kept, as they came: `entry why` and their fields (450 at most), bytes that are no UTF-8 written out", "gateway", "permanent key; trimmed", "about 10,000 entries"),
     KeyRow("fl:{7}:lanes", "zset", "lanes that hold parts, by the time at which they are looked at", "delivery", "member ends with its lane", "one per lane"),
     KeyRow("fl:{7}:lane:<hash of session, target>", "list", "part ids in order", "delivery", "ends with its last part", "unsettled parts of the lane"),
     KeyRow("fl:{7}:serial:<hash of session>", "list", "turns of a serial session in the order of submission", "submit adds, delivery removes", "TTL from the last submit", "unfinished turns of the session, and ended ones that nobody waits behind"),

@@ -13,7 +13,8 @@ from ledger.replies import as_texts
 
 PLAIN: Final = (
     "EVAL", "EVALSHA", "EXISTS", "HDEL", "HGET", "HGETALL", "HLEN", "HMGET", "HSET", "HSETNX", "INFO", "LINDEX", "LRANGE", "LREM",
-    "PING", "PUBLISH", "SCAN", "SUBSCRIBE", "TIME", "UNLINK", "UNSUBSCRIBE", "XINFO GROUPS", "XRANGE", "XREAD", "ZRANGE",
+    "PING", "PUBLISH", "SCAN", "SUBSCRIBE", "TIME", "UNLINK", "UNSUBSCRIBE", "XINFO GROUPS", "XLEN", "XRANGE", "XREAD", "XREVRANGE",
+    "ZRANGE",
     "ZREM", "ZREVRANGE",
 )  # fmt: skip
 """Run outside of scripts, by processes and by commands."""

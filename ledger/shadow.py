@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from ledger.commands import Argument, Call
-from ledger.keys import Keyspace
+from ledger.keys import Keyspace, digest_of
 from ledger.records import LIVE, SHADOW
 from ledger.replies import as_int, as_pairs, as_text, as_texts
 
@@ -30,7 +30,7 @@ class ReportStatus(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class ReportReply:
-    """The answer to a report; `where` is the number, or `total`, that is in the way."""
+    """The answer to a report; `where` is what is in the way: a number, `total`, or `report` for its own id."""
 
     status: ReportStatus
     where: str
@@ -73,10 +73,12 @@ def forget_mode(keys: Keyspace, runtime: str) -> Call[int]:
 
 
 def report_sent(
-    keys: Keyspace, turn: str, messages: Mapping[int, str], *, total: int | None, ttl_ms: int
+    keys: Keyspace, turn: str, messages: Mapping[int, str], *, total: int | None, ttl_ms: int, report_id: str = ""
 ) -> Call[ReportReply]:
-    """Keep messages that another path sent, by their numbers; `total` once it has sent all."""
-    args: list[Argument] = [ttl_ms, "" if total is None else total]
+    """Keep messages that another path sent, by their numbers; `total` once it has sent all. A report's own id stands for it alone."""
+    listed = [word for number, message in messages.items() for word in (str(number), message)]
+    digest = digest_of(*listed, str(total)) if report_id else ""
+    args: list[Argument] = [ttl_ms, "" if total is None else total, report_id, digest]
     for number, message in messages.items():
         args += [number, message]
 
@@ -91,11 +93,10 @@ def read_sent(keys: Keyspace, turn: str) -> Call[Sent]:
 
     def decode(reply: Any) -> Sent:
         fields = as_pairs(reply)
-        total = fields.pop("total", None)
+        total = fields.get("total")
+        numbers = sorted(int(name) for name in fields if name.isdigit())
         return Sent(
-            messages={
-                int(number): message for number, message in sorted(fields.items(), key=lambda pair: int(pair[0]))
-            },
+            messages={number: fields[str(number)] for number in numbers},
             total=None if total is None else int(total),
         )
 

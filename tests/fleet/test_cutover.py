@@ -1,7 +1,7 @@
 """Cutover under load: runtimes are switched to shadow and back while turns are submitted and processes die; each turn is sent by one path.
 
 The other path is a bot as a team has one: it submits every turn, again until it is answered, and sends the answer itself if, and only if, it
-was told `shadow`; then it tells what it sent. A third of its turns are external: it carries them itself as canonical events.
+was told `shadow`; then it tells what it sent, to a gateway or into the Redis stream. A third of its turns are external: it carries them itself as canonical events.
 """
 
 import asyncio
@@ -14,6 +14,8 @@ import aiohttp
 import msgspec
 import pytest
 
+from ledger.commands import Call
+from ledger.reports import reports_aside, reports_waiting
 from ledger.shadow import set_mode
 from pipeline.events import FOLD_VERSION, Event, TextDelta, TurnCompleted, TurnStarted
 from pipeline.turn import Turn
@@ -22,6 +24,7 @@ from tests.support.receivers import Receiver
 from tests.support.servers import Server, free_port
 from tests.support.stored import by_input, stored
 from tests.support.upstream import Upstream, text
+from tests.support.waiting import wait_until
 from workers.client import Door, Producer, ProducerStaleError, TurnOverError
 from workers.shadow.collection import collect
 
@@ -120,7 +123,8 @@ async def carry(site: Site, path: OtherPath, number: int) -> None:
                 if is_external:
                     await carry_events(door, turn, words)
                 if told["mode"] == "shadow":
-                    await send_and_tell(door, path, turn, words)
+                    messages = path.sent.setdefault(turn, blocks_of(words))
+                    await (tell_by_stream(site.fleet, turn, messages) if number % 2 else tell(door, turn, messages))
                 return
         except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, ProducerStaleError, TimeoutError):
             continue
@@ -143,11 +147,21 @@ async def carry_events(door: Door, turn: str, words: str) -> None:
     await producer.complete()
 
 
-async def send_and_tell(door: Door, path: OtherPath, turn: str, words: str) -> None:
-    """Send the answer as the old path does, once, and tell of it."""
-    messages = path.sent.setdefault(turn, blocks_of(words))
+def report_of(messages: list[str]) -> bytes:
     listed = [{"n": n, "target": "hook", "text": message} for n, message in enumerate(messages)]
-    await door.post(f"/v1/shadow/{turn}", msgspec.json.encode({"messages": listed, "total": len(listed)}))
+    return msgspec.json.encode({"messages": listed, "total": len(listed)})
+
+
+async def tell(door: Door, turn: str, messages: list[str]) -> None:
+    """Tell a gateway what was sent."""
+    await door.post(f"/v1/shadow/{turn}", report_of(messages))
+
+
+async def tell_by_stream(fleet: Fleet, turn: str, messages: list[str]) -> None:
+    """Write what was sent into the stream, twice, as a path does that saw no answer the first time."""
+    for _ in range(2):
+        words = ("MAXLEN", "~", 100_000, "*", "turn", turn, "report", report_of(messages), "id", f"all of {turn}")
+        await fleet.run(Call("XADD", (fleet.keys.reports,), words, str, script=False))
 
 
 async def test_no_turn_is_lost_or_sent_by_both_paths_while_modes_are_switched_and_workers_die(
@@ -182,6 +196,12 @@ async def test_no_turn_is_lost_or_sent_by_both_paths_while_modes_are_switched_an
             for turn in path.modes:
                 record = await fleet.settled(turn, 90)
                 assert record.state == "completed", (turn, record.error)
+
+            async def are_read() -> bool:
+                return await fleet.run(reports_waiting(fleet.keys)) == 0
+
+            await wait_until(are_read, "the reports in the stream to be read", 30)
+            assert await fleet.run(reports_aside(fleet.keys, count=1)) == []
             await check(fleet, path, receiver)
             assert site.kills >= TURNS // KILL_EVERY
             assert Counter(path.modes.values())["shadow"] > TURNS // 5

@@ -23,6 +23,7 @@ NOTHING = (
     "which turns are shadowed",
     "which runtimes are switched",
     "what did the other path send",
+    "which reports of it were put aside",
 )
 """Questions to which a turn that was carried and delivered undisturbed answers nothing."""
 

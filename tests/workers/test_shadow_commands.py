@@ -15,7 +15,9 @@ import redis
 from redis.asyncio import Redis
 from typer.testing import CliRunner, Result
 
-from ledger.keys import make_turn_id
+from ledger.commands import SyncScripts
+from ledger.keys import Keyspace, make_turn_id
+from ledger.reports import settle_report, take_reports
 from ledger.shadow import report_sent
 from tests.support.deliveries import Desk
 from tests.workers.gateway.stage import stage
@@ -67,6 +69,21 @@ def shadowed(url: str, number: int, ours: list[str], theirs: list[str] | None, r
             return desk.turn
 
     return asyncio.run(make())
+
+
+def test_reports_that_were_put_aside_are_listed_with_the_reason(redis_url: str) -> None:
+    assert run("shadow", "aside").stdout == "no reports were put aside\n"
+    with redis.Redis.from_url(redis_url, decode_responses=True) as client:
+        keys = Keyspace("fl", 8)
+        entry = client.xadd(keys.reports, {"turn": "7-x", "report": "{}", "id": "mine"})
+        scripts = SyncScripts(client)
+        scripts.run(take_reports(keys, consumer="g", count=1, min_idle_ms=0))
+        scripts.run(settle_report(keys, str(entry), why="turn_unknown: there is no turn '7-x'"))
+    [row] = run_json("shadow", "aside")
+    assert (row["turn"], row["id"], row["entry"], row["report"]) == ("7-x", "mine", entry, "{}")
+    shown = run("shadow", "aside").stdout
+    assert "turn_unknown: there is no turn '7-x'" in shown
+    assert "7-x" in shown
 
 
 def test_a_runtimes_mode_is_set_over_the_configuration_and_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:

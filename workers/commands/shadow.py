@@ -14,6 +14,7 @@ import typer
 
 from ledger import shadow, turns
 from ledger.records import SHADOW, TurnRecord
+from ledger.reports import ReportEntry, reports_aside
 from pipeline.events import RuntimeName
 from workers.commands.output import Json, console, show_json, show_record, show_rows
 from workers.commands.session import EXIT_REFUSED, Ledger, fail, open_ledger, read_config, run_async
@@ -24,6 +25,7 @@ from workers.shadow.comparison import Kind
 RUNTIMES = get_args(RuntimeName)
 TOTALS = ("runtime", "turns", "equal", *(kind.value for kind in Kind), *(s.value for s in Standing if s != "compared"))
 TURNS = ("turn", "runtime", "state", "verdict")
+ASIDE = ("entry", "turn", "id", "why")
 AT_ONCE = 64  # turns read together: a report is a guest on the server
 
 shadow_app = typer.Typer(no_args_is_help=True, help="Shadow runtimes, and compare two paths.")
@@ -75,6 +77,15 @@ def report(
         show_rows([one.as_row() for one in differing], TURNS, as_json=False, empty="")
 
 
+@shadow_app.command("aside")
+def list_aside(
+    count: Annotated[int, typer.Option(min=1, help="At most so many, the newest first.")] = 100, as_json: Json = False
+) -> None:
+    """List reports that came by the Redis stream and could not be kept, with the reason."""
+    rows = [{"aside": entry.id, **entry.fields} for entry in run_async(_aside(count))]
+    show_rows(rows, ASIDE, as_json=as_json, empty="no reports were put aside")
+
+
 @shadow_app.command("show")
 def show(
     turn: Annotated[str, typer.Argument(metavar="TURN", help="The turn's id.")],
@@ -103,6 +114,12 @@ def totals(found: Iterable[Shadowed]) -> list[dict[str, Any]]:
         else:
             counter.update(kind.value for kind in one.comparison.kinds)
     return [{"runtime": name, **{column: counts[name][column] for column in TOTALS[1:]}} for name in sorted(counts)]
+
+
+async def _aside(count: int) -> list[ReportEntry]:
+    async with open_ledger(read_config()) as ledger:
+        found: list[ReportEntry] = await ledger.scripts.run(reports_aside(ledger.keys, count=count))
+        return found
 
 
 async def _set(runtime: str, mode: Setting) -> list[dict[str, Any]]:

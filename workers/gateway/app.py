@@ -31,6 +31,7 @@ from workers.gateway.errors import HttpError
 from workers.gateway.page import serve_page
 from workers.gateway.producers import Producers
 from workers.gateway.protocol import BoundedProtocol
+from workers.gateway.reports import Reports
 from workers.gateway.responses import Responses
 from workers.gateway.shadows import Shadows
 from workers.gateway.store import Store
@@ -86,6 +87,7 @@ class Gateway:
         self.auth = Auth(self.store, config.gateway)
         worker = entropy.worker_name("gateway")
         self._attendance = Attendance(Scripts(self._client), keys, role="gateway", worker=worker)
+        self._reports = Reports(self.store, config, consumer=worker)
         self.host = config.gateway.host
         self.port = config.gateway.port
         self._server: Server | None = None
@@ -100,6 +102,7 @@ class Gateway:
             self.host = "127.0.0.1"
         await self.hub.start()
         await self._attendance.start()
+        await self._reports.start()
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
         listening = socket.create_server((self.host, self.port), family=family, backlog=BACKLOG)
         self.port = int(listening.getsockname()[1])
@@ -125,6 +128,7 @@ class Gateway:
             self._server.should_exit = True
             await self._serving
         await self.hub.stop()
+        await self._reports.stop()
         await self._attendance.stop()
         await self._client.aclose()
         await self._listener.aclose()

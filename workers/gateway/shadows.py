@@ -4,45 +4,24 @@
     GET  /v1/shadow/{turn}   how both sides compare
 
 Messages are numbered from 0 in the order in which they were sent, over all targets; they may come in several requests, and `total` with the
-last. A repeat adds nothing. A turn that is not shadowed is refused, since foldline delivers it: whoever sends it too sends it twice.
+last. A repeat adds nothing; `workers.gateway.reports` takes the same from a Redis stream. A turn that is not shadowed is refused, since foldline delivers it: whoever sends it too sends it twice.
 """
 
-from typing import Annotated
-
 import msgspec
-from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
 
 from ledger.records import SHADOW, TurnRecord
-from ledger.shadow import ReportStatus, read_sent, report_sent
-from pipeline.events import Target
+from ledger.shadow import read_sent
 from workers.config import Config
 from workers.gateway import errors, inputs
 from workers.gateway.auth import Auth
 from workers.gateway.errors import HttpError
 from workers.gateway.store import Store
-from workers.observability import metrics
-from workers.shadow.collection import Message, collect
+from workers.shadow.collection import collect
+from workers.shadow.reports import Report, ReportError, keep
 
-MESSAGES_MAX = 10_000
-"""Of one turn: more than any turn's text makes."""
-Number = Annotated[int, Meta(ge=0, lt=MESSAGES_MAX)]
-
-
-class Told(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One message of a report."""
-
-    n: Number
-    target: str
-    text: str
-
-
-class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The body of `POST /v1/shadow/{turn}`."""
-
-    messages: list[Told] = []
-    total: Annotated[int, Meta(ge=0, le=MESSAGES_MAX)] | None = None
+STATUSES = {"turn_unknown": 404, "turn_is_live": 409, "report_conflict": 409}
 
 
 class Shadows:
@@ -58,28 +37,10 @@ class Shadows:
         record = await self._of_path(request)
         body = await inputs.read_object(request, self._config.gateway.max_body_bytes)
         report = inputs.convert(body, Report)
-        names = {target.name for target in msgspec.json.decode(record.targets or "[]", type=list[Target])}
-        for message in report.messages:
-            if message.target not in names:
-                raise HttpError(
-                    400, "target_unknown", f"the turn has no target {message.target[:80]!r}", param="messages.target"
-                )
-        told = {m.n: msgspec.json.encode(Message(target=m.target, text=m.text)).decode() for m in report.messages}
-        if len(told) < len(report.messages):
-            raise HttpError(400, "invalid_value", "two messages have one number", param="messages.n")
-        call = report_sent(self._store.keys, record.id, told, total=report.total, ttl_ms=self._config.retention.turn_ms)
-        reply = await self._store.run(call)
-        match reply.status:
-            case ReportStatus.UNKNOWN_TURN:
-                raise errors.not_found("Turn", record.id)
-            case ReportStatus.NOT_SHADOW:
-                raise _live(record)
-            case ReportStatus.CONFLICT:
-                words = f"something else was told of {reply.where} before"
-                raise HttpError(409, "report_conflict", words, kind="conflict_error", param=f"messages.{reply.where}")
-            case ReportStatus.OVER:
-                raise HttpError(400, "invalid_value", f"there are {reply.where} messages in all", param="messages.n")
-        metrics.SHADOW_MESSAGES.labels(runtime=record.runtime).inc(len(told))
+        try:
+            await keep(self._store.run, self._store.keys, record, report, ttl_ms=self._config.retention.turn_ms)
+        except ReportError as refused:
+            raise _refusal(refused) from None
         sent = await self._store.run(read_sent(self._store.keys, record.id))
         answer = {"turn": record.id, "messages": len(sent.messages), "total": sent.total, "whole": sent.is_whole}
         return Response(msgspec.json.encode(answer), media_type="application/json")
@@ -99,6 +60,12 @@ class Shadows:
         if record.mode != SHADOW:
             raise _live(record)
         return record
+
+
+def _refusal(refused: ReportError) -> HttpError:
+    status = STATUSES.get(refused.code, 400)
+    kind = "conflict_error" if status == 409 else "invalid_request_error"
+    return HttpError(status, refused.code, refused.words, kind=kind, param=refused.param)
 
 
 def _live(record: TurnRecord) -> HttpError:

@@ -78,3 +78,6 @@ ADMISSION_REFUSED = Counter("foldline_admission_refused_total", "Submits refused
 TURNS_SUBMITTED = Counter("foldline_turns_submitted_total", "Turns accepted.")
 EXTERNAL_EVENTS = Counter("foldline_external_events_total", "Events taken from external producers.")
 SHADOW_MESSAGES = Counter("foldline_shadow_messages_total", "Messages that other paths say they sent.", ["runtime"])
+SHADOW_ASIDE = Counter(
+    "foldline_shadow_aside_total", "Reports of other paths that were put aside, by reason.", ["code"]
+)
