@@ -14,7 +14,7 @@ from tests.pipeline.normalize.test_contract import mangled, misshapen
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 OWN = [path for wire in sdk.READERS for path in sorted(GOLDEN.glob(f"{wire}/*.sse"))]
-UNREAD = {"habits", "whole-answer", "failed", "rounds"}  # the SDKs raise, or join what are two messages
+UNREAD = {"habits", "whole-answer", "failed", "mended", "rounds"}  # the SDKs raise, or join what are two messages
 NAMES = [f"{path.parent.name}/{path.stem}" for path in OWN]
 
 
@@ -24,7 +24,7 @@ NAMES = [f"{path.parent.name}/{path.stem}" for path in OWN]
 def test_an_upstreams_own_sdk_reads_what_we_read(path: Path) -> None:
     data = path.read_bytes()
     theirs = sdk.READERS[path.parent.name](data)
-    own = sdk.ours(decode([data], path.parent.name).events)
+    own = sdk.ours(path.parent.name, decode([data], path.parent.name))
     assert own.stop == theirs.stop
     assert sdk.differences(theirs, own) == []
 
@@ -43,9 +43,15 @@ def test_a_difference_is_found() -> None:
         .replace(b"first", b"last ")
         .replace(b'"total_tokens": 55', b'"total_tokens": 56')
     )
-    events = decode([other], "chat").events
-    found = list(sdk.agreement("a file", "chat", data, events))
+    how, found = sdk.agreement("a file", "chat", data, decode([other], "chat"))
+    assert how == sdk.AGREES
     assert [one.partition(":")[0] for one in found] == ["text", "calls", "usage"]
+
+
+def test_a_listed_difference_that_is_none_is_found() -> None:
+    data = (GOLDEN / "chat" / "text-two-calls.sse").read_bytes()
+    how, found = sdk.agreement("minimal/chat/tool-no-id.sse", "chat", data, decode([data], "chat"))
+    assert (how, len(found)) == (sdk.DIFFERS, 1)
 
 
 def test_a_public_stream_that_breaks_is_found() -> None:
