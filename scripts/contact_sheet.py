@@ -2,8 +2,8 @@
 
     python -m scripts.contact_sheet --out DIR [--answer lists] [--mode whole] [--no-pictures]
 
-Reads the messages that `tests/golden/project` holds. Pictures are taken by headless Chromium; for Chinese, Japanese, Korean and emoji it
-needs fonts (Debian: fonts-noto-cjk, fonts-noto-color-emoji). Not a test: what it shows is for eyes.
+Reads the messages that `tests/golden/project` holds. Pictures are taken by headless Chromium, which needs the fonts of what is written
+(Debian: fonts-noto-core, fonts-noto-cjk, fonts-noto-color-emoji). Not a test: what it shows is for eyes.
 """
 
 import argparse
@@ -32,7 +32,7 @@ h1.page { font-size: 18px; margin: 0 0 12px; color: #fff } .columns { display: f
 pre, code { font-family: "DejaVu Sans Mono", "Noto Sans Mono CJK SC", monospace; font-size: 12px } pre { margin: 4px 0; padding: 8px; border-radius: 4px; white-space: pre-wrap }
 .quote { border-inline-start: 4px solid #8888; padding-inline-start: 8px } .quote .quote { border: 0 }
 .h1 { font-size: 22px; font-weight: 700 } .h2 { font-size: 19px; font-weight: 700 } .h3 { font-size: 16px; font-weight: 700 }
-.pre-wrap { white-space: pre-wrap } .pre-wrap pre { white-space: pre-wrap }
+.pre-wrap { white-space: pre-wrap; unicode-bidi: plaintext } .pre-wrap pre { white-space: pre-wrap }
 .discord { background: #313338; color: #dbdee1 } .discord pre { background: #2b2d31; border: 1px solid #1e1f22 } .discord code { background: #1e1f22 }
 .discord .message { background: #36393f } .discord a { color: #00a8fc; text-decoration: none }
 .slack { background: #fff; color: #1d1c1d } .slack pre { background: #f6f6f6; border: 1px solid #ddd } .slack code { color: #e01e5a; background: #f6f6f6; border: 1px solid #ddd }
@@ -63,7 +63,7 @@ def page(answer: str, mode: str) -> str:
 
 def _message(channel: str, message: dict[str, str]) -> str:
     shown = view(channel, message["text"])
-    shown = re.sub(r"<(div|p|li|td|th|blockquote|h\d)\b", r'<\1 dir="auto"', shown)
+    shown = re.sub(r"<(div|p|ul|ol|td|th|blockquote|h\d)\b", r'<\1 dir="auto"', shown)
     return f'<div class="message"><small>block {message["block"]} part {message["part"]}</small>{shown}</div>'
 
 

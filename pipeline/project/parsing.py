@@ -3,13 +3,20 @@ since what refers to one may stand in another block.
 
 Formulas are recognised so that what stands in them is not taken for emphasis: `$…$`, `$$…$$`, `\\(…\\)` and `\\[…\\]`. No channel here renders
 them, so they are shown as code.
+
+Emphasis may begin and end beside a wide letter or sign, where CommonMark wants a space: Chinese, Japanese and Korean are written without any,
+and `**标签：**正文` would keep its stars.
 """
 
 import re
+import unicodedata
+from typing import Any
 
 from markdown_it import MarkdownIt
+from markdown_it.parser_inline import ParserInline
 from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline
+from markdown_it.rules_inline.state_inline import Scanned
 from markdown_it.token import Token
 
 MATH = "latex"
@@ -23,6 +30,33 @@ _OPENERS = {"$$": "$$", "\\[": "\\]"}
 def parse(text: str) -> list[Token]:
     """Return the block tokens; those of inline text have their own in `children`."""
     return _PARSER.parse(text)
+
+
+def is_wide(char: str) -> bool:
+    """Whether a character is as wide as two, as those of Chinese, Japanese and Korean are; false for none."""
+    return char > "\u10ff" and unicodedata.east_asian_width(char) in "WF"
+
+
+class _State(StateInline):
+    def scanDelims(self, start: int, canSplitWord: bool) -> Scanned:  # noqa: N802, N803 - the parser's names
+        scanned = super().scanDelims(start, canSplitWord)
+        if not canSplitWord:
+            return scanned
+        stop = start + scanned.length
+        before = self.src[start - 1] if start else " "
+        behind = self.src[stop] if stop < self.posMax else " "
+        if not is_wide(before) and not is_wide(behind):
+            return scanned
+        return Scanned(not behind.isspace(), not before.isspace(), scanned.length)
+
+
+class _Inline(ParserInline):
+    def parse(self, src: str, md: MarkdownIt, env: Any, tokens: list[Token]) -> list[Token]:
+        state = _State(src, md, env, tokens)
+        self.tokenize(state)
+        for rule in self.ruler2.getRules(""):
+            rule(state)
+        return state.tokens
 
 
 def _inline_math(state: StateInline, silent: bool) -> bool:
@@ -74,7 +108,9 @@ def _block_math(state: StateBlock, start: int, end: int, silent: bool) -> bool:
 
 
 def _make() -> MarkdownIt:
-    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": 40}).enable(["table", "strikethrough"])
+    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": 40})
+    parser.inline = _Inline()
+    parser.configure("commonmark", {"html": False, "maxNesting": 40}).enable(["table", "strikethrough"])
     parser.disable(["html_block", "html_inline", "reference"])
     parser.inline.ruler.before("escape", "math", _inline_math)
     parser.block.ruler.before("fence", "math", _block_math, {"alt": ["paragraph", "blockquote", "list"]})

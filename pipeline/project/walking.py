@@ -7,6 +7,7 @@ from markdown_it.token import Token
 
 from pipeline.project import tables
 from pipeline.project.dialect import ZERO_WIDTH, Dialect, Marks, shown_info
+from pipeline.project.parsing import is_wide
 from pipeline.project.pieces import Break, Close, Code, Drop, Gap, Lead, Op, Open, Span, Text
 
 _LINE_BREAK = re.compile(r" *<br\s*/?> *", re.IGNORECASE)
@@ -372,11 +373,11 @@ class Walker:
 
 
 def _touched(children: Sequence[Token], at: int) -> bool:
-    """Whether a letter or digit stands right before this opener or right behind its closer."""
+    """Whether a letter, a digit or a wide sign stands right before this opener or right behind its closer."""
     before = children[at - 1].content[-1:] if at and children[at - 1].type in {"text", "code_inline"} else ""
     depth, end = 1, at + 1
     while end < len(children) and depth:
         depth += children[end].nesting
         end += 1
     behind = children[end].content[:1] if end < len(children) and children[end].type in {"text", "code_inline"} else ""
-    return before.isalnum() or behind.isalnum()
+    return any(char.isalnum() or is_wide(char) for char in (before, behind))

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from pipeline.events import FOLD_VERSION
 from pipeline.output import Block
 from scripts.responses_stream import FunctionCall, Item, Text, compose, cut, sse
+from tests.pipeline.project.answers import GOLDEN
 from workers.cli import ROLES, run_role
 from workers.commands.decode import block_line, chunks
 from workers.commands.index import build
@@ -110,12 +112,13 @@ def test_markers_are_printed_where_there_are_any() -> None:
     assert block_line(Block(ordinal=0, text="x", markers={"note": "cut"}))["markers"] == {"note": "cut"}
 
 
-def canonical(*texts: tuple[int, str]) -> bytes:
+def canonical(*texts: tuple[int, str], begins: int = 0) -> bytes:
     events: list[dict[str, object]] = [
         {"type": "text_delta", "seq": number, "at": at, "item": 0, "content": 0, "track": "text", "text": text}
-        for number, (at, text) in enumerate(texts)
+        for number, (at, text) in enumerate(texts, begins)
     ]
-    events.append({"type": "turn_completed", "seq": len(events), "at": events[-1]["at"], "outcome": "completed"})
+    ends = {"type": "turn_completed", "seq": begins + len(events), "at": events[-1]["at"], "outcome": "completed"}
+    events.append(ends)
     return b"".join(json.dumps(event).encode() + b"\n" for event in events)
 
 
@@ -150,6 +153,37 @@ def test_a_body_that_is_json_is_shown_and_printed() -> None:
     (part,) = lines(decode("-", "--wire", "canonical", "--project", "matrix", given=given))
     assert part["text"] == "bold"
     assert part["body"]["formatted_body"] == "<p><strong>bold</strong></p>"  # type: ignore[index]
+
+
+@pytest.mark.parametrize("channel", ["discord", "slack", "telegram", "matrix", "webhook", "console"])
+def test_a_text_in_small_deltas_becomes_the_same_messages_under_every_runtime(channel: str) -> None:
+    text = (GOLDEN / "tables.md").read_text(encoding="utf-8") + (GOLDEN / "code.md").read_text(encoding="utf-8")
+    made = set()
+    for runtime in ("main", "subagent", "acp"):
+        started = {"type": "turn_started", "seq": 0, "at": 0, "contract": 1, "fold": FOLD_VERSION, "runtime": runtime}
+        started |= {"wire": "canonical", "turn": "3-0123456789abcdef01234567", "session": "s"}
+        rest = canonical(*((10, text[at : at + 3]) for at in range(0, len(text), 3)), begins=1)
+        given = json.dumps(started).encode() + b"\n" + rest
+        made.add(json.dumps(lines(decode("-", "--wire", "canonical", "--project", channel, given=given))))
+    (told,) = made
+    assert len(json.loads(told)) > 8
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("limit=10", "limit=10: console gets every block whole, and has no limit"),
+        ("max_lines=3", "max_lines=3: console gets every block whole, and has no max_lines"),
+        ("speed=1", "settings.speed = 1: unknown key; settings are min_chars, max_chars"),
+        ("min_chars=many", "settings.min_chars = 'many': a number from 1 to 1000000 is expected"),
+        ("break=page", "settings.break = 'page': one of paragraph, newline, sentence is expected"),
+    ],
+)
+def test_what_is_refused_is_named(option: str, said: str) -> None:
+    result = decode(
+        "-", "--wire", "canonical", "--project", "console", "--set", option, given=canonical((0, "x")), code=2
+    )
+    assert said in result.stderr
 
 
 @pytest.mark.parametrize(

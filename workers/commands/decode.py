@@ -76,10 +76,10 @@ def _read_set(given: list[str] | None, channel: str | None) -> tuple[dict[str, A
     said = read_given(given)
     bounds = {key: said.pop(key) for key in BOUNDS if channel is not None and key in said}
     for key, value in bounds.items():
-        if not isinstance(value, int) or value < 1 or CHANNELS[channel or ""].limit is None:
-            fail(
-                f"decode: --set {key}={value}: a number above 0 is expected, of a channel that has limits", EXIT_REFUSED
-            )
+        if CHANNELS[channel or ""].limit is None:
+            fail(f"decode: --set {key}={value}: {channel} gets every block whole, and has no {key}", EXIT_REFUSED)
+        if not isinstance(value, int) or value < 1:
+            fail(f"decode: --set {key}={value}: a whole number above 0 is expected", EXIT_REFUSED)
     try:
         check(said, "settings")
     except SettingError as error:

@@ -70,8 +70,8 @@ def visible(part: Part, channel: str) -> str:
 
 
 def letters(text: str) -> str:
-    """Return the letters and digits of a text: what no projection may change or lose."""
-    return "".join(char for char in text if char.isalnum())
+    """Return the letters and digits of a text: what no projection may change or lose. Slack's stand-in for an underscore is none."""
+    return "".join(char for char in text if char.isalnum() and char != "\u02cd")
 
 
 def check(parts: list[Part], channel: str, profile: Profile) -> None:

@@ -55,6 +55,49 @@ def test_every_form_is_shown(channel: str, text: str, words: list[str]) -> None:
         assert word in read_back, read_back
 
 
+@pytest.mark.parametrize(
+    ("text", "marked"),
+    [
+        ("**标签：**正文", "<b>标签：</b>正文"),
+        ("**日本語（括弧）。**続き", "<b>日本語（括弧）。</b>続き"),
+        ("~~옛것(구).~~새것", "<s>옛것(구).</s>새것"),
+        ("他说*“好”*吗", "他说<i>“好”</i>吗"),
+        ("**Label:**text and **a **b", "**Label:**text and **a **b"),
+        ("二 * 三 * 四", "二 * 三 * 四"),
+    ],
+)
+def test_emphasis_needs_no_spaces_beside_wide_letters(text: str, marked: str) -> None:
+    assert bodies("telegram", text) == [marked]
+
+
+@pytest.mark.parametrize("text", ["「**粗**」，", "前**粗**后", "，*斜*，", "**标签：**正文"])
+def test_slack_shows_no_marks_beside_wide_letters_and_signs(text: str) -> None:
+    assert bodies("slack", text) == [text.replace("*", "")]
+
+
+@pytest.mark.parametrize(("channel", "limit"), [("discord", None), ("slack", 200), ("telegram", 200), ("matrix", 300)])
+def test_each_message_that_goes_on_with_a_table_begins_with_its_head(channel: str, limit: int | None) -> None:
+    rows = "".join(f"| row {number} | value {number} |\n" for number in range(40))
+    texts = [read(channel, body) for body in bodies(channel, f"| name | what |\n|---|---|\n{rows}\nAfter.", limit)]
+    assert len(texts) > 2
+    assert all(text.count("name") == 1 and text.count("what") == 1 for text in texts if "value" in text)
+    assert "".join(texts).count("value") == 40
+
+
+@pytest.mark.parametrize("channel", CHATS)
+def test_a_head_that_takes_a_quarter_of_a_message_is_said_once(channel: str) -> None:
+    rows = "".join(f"| {number} | {number} |\n" for number in range(40))
+    texts = [read(channel, body) for body in bodies(channel, f"| {'n' * 30} | what |\n|---|---|\n{rows}", 170)]
+    assert "".join(texts).count("what") == 1
+
+
+def test_a_message_ends_behind_a_sentence_rather_than_within_the_next() -> None:
+    text = "A first sentence of some length. Then (as it goes) a second one here. And the third is cut off"
+    assert bodies("telegram", text, 80)[0] == "A first sentence of some length. Then (as it goes) a second one here."
+    assert bodies("telegram", text.replace("(", "").replace(")", ""), 80)[0].endswith("a second one here.")
+    assert bodies("telegram", "One. Two three four five six seven eight nine", 40)[0].endswith("eight")
+
+
 @pytest.mark.parametrize("channel", CHATS)
 @pytest.mark.parametrize("limit", [25, 40])
 @pytest.mark.parametrize(
