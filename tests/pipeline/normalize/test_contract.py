@@ -114,6 +114,11 @@ def run_open(wire: str, data: bytes) -> list[Event]:
     return adapter.feed(data) + adapter.close()
 
 
+def test_every_wire_has_a_plain_reading() -> None:
+    """But for those whose streams say themselves what they said."""
+    assert WIRES.keys() - READERS.keys() == {"canonical", "responses"}
+
+
 @pytest.mark.parametrize("wire", READERS)
 def test_no_text_is_lost(wire: str) -> None:
     plain = [path for path in streams(wire) if path.stem not in UNPLAIN]
