@@ -73,8 +73,8 @@ BOUNDS: tuple[Bound, ...] = tuple(
 
 def limits_from(values: Mapping[str, int]) -> Limits:
     """Make the limits of a turn from its frozen values; a bound that is missing has its default."""
-    known = {bound.name for bound in BOUNDS}
-    for name, value in values.items():
-        if name in known and value < 1:
+    known = {name: value for name, value in values.items() if name in Limits.__struct_fields__}
+    for name, value in known.items():
+        if value < 1:
             raise ValueError(f"the bound {name} must be at least 1, not {value}")
-    return Limits(**{name: value for name, value in values.items() if name in known})
+    return Limits(**known)

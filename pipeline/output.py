@@ -71,12 +71,11 @@ class Block:
         )
 
 
-@dataclass(slots=True)
-class Output:
+class Output(msgspec.Struct, gc=False):
     """What one event made: frames in order, blocks in order."""
 
-    frames: list[Frame] = field(default_factory=list)
-    blocks: list[Block] = field(default_factory=list)
+    frames: list[Frame] = []
+    blocks: list[Block] = []
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,6 +130,9 @@ class StreamSettings:
     on_cancel: str = "note"
 
 
+_DEFAULT = StreamSettings()
+
+
 @dataclass(frozen=True, slots=True)
 class Resolved:
     """Every value, the layer that said it, and what was said where another came out of it."""
@@ -174,6 +177,8 @@ def resolve_layers(layers: Iterable[tuple[str, Mapping[str, Any]]]) -> Resolved:
 
 def resolve(frozen: Mapping[str, Any]) -> StreamSettings:
     """Read the settings of a turn's first event. What cannot be read counts as not said: a turn is never lost to its settings."""
+    if not frozen:
+        return _DEFAULT
     layer = {key: value for key, value in frozen.items() if _readable(key, value)}
     values = resolve_layers([("turn", layer)]).values
     names = {field.name: "break" if field.name == "preference" else field.name for field in fields(StreamSettings)}

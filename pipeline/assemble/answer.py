@@ -58,7 +58,7 @@ class Answer:
         self._reasoning.markers = {"kind": "reasoning"}
         self._refusal: list[str] = []
         self._item: int | None = None
-        self._tail = ""  # the last character of the text so far
+        self._last = ""  # the delta of the text that came last
         self._apart = False  # a hidden tool or a new message lies before the next text
         self._boundary = ""  # what the next block is told about it
         self._thought: tuple[int, int] | None = None
@@ -83,14 +83,14 @@ class Answer:
         """Add a delta of the answer's text."""
         if not text:
             return []
-        blocks = self._reasoning.flush(final=True) if self._reasoning.held else []
+        blocks = self._reasoning.flush(final=True) if self._thought is not None and self._reasoning.held else []
         if self._parted:
             blocks += self._part()
         if item != self._item:
             blocks += self._message(item)
         if self._apart:
             self._bound(text)
-        self._tail = text[-1]
+        self._last = text
         if self._left is None:
             made = self._text.push(text)
             return blocks + self._named(made) if made else blocks
@@ -222,7 +222,7 @@ class Answer:
     @property
     def _stands_apart(self) -> bool:
         """Whether there is a text before this place, and all of it is out."""
-        return self._tail != "" and not self._text.holds_text
+        return self._last != "" and not self._text.holds_text
 
     def _bound(self, text: str) -> None:
         """Set the boundary, unless white space separates the texts already."""
@@ -230,7 +230,8 @@ class Answer:
         boundary_text = BOUNDARIES[self._settings.hidden_boundary]
         if not boundary_text or text[0].isspace():
             return
-        if self._tail.isspace() if boundary_text == " " else self._tail == "\n":
+        tail = self._last[-1]
+        if tail.isspace() if boundary_text == " " else tail == "\n":
             return
         self._boundary = boundary_text
 

@@ -140,11 +140,10 @@ class Fold:
         """A part of an item ends; its own form is kept."""
         part = self._event_part(event)
         raw = (event.wire or {}).get("part")
-        if part is not None and not part.closed and isinstance(raw, dict):
-            if part.track.startswith(OTHER_PART):
-                part.raw = raw
-            elif part.raw is None and str(raw.get("type")) in _PART_TRACKS:
-                part.raw = raw
+        if part is None or part.closed or not isinstance(raw, dict):
+            return part
+        if part.track.startswith(OTHER_PART) or (part.raw is None and str(raw.get("type")) in _PART_TRACKS):
+            part.raw = raw
         return part
 
     def annotated(self, event: Status) -> Part | None:

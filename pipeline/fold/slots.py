@@ -4,7 +4,7 @@ Identity is the event's item number, never an id: upstreams rotate, repeat and l
 the upstream's id where that is usable, else one made of the turn and the item, and a dense index in order of appearance.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from pipeline.errors import LimitExceeded
 from pipeline.kinds import kind_of
@@ -18,15 +18,15 @@ class SlotMap:
     def __init__(self, turn: str, limits: Limits) -> None:
         self._turn = turn
         self._limits = limits
+        self._item_chars = limits.item_text_chars
+        self._turn_chars = limits.turn_text_chars
         self._chars = 0
         self._slots: dict[int, Slot] = {}
+        self.find: Callable[[int], Slot | None] = self._slots.get
+        """The slot of an item, if anything told of it."""
         self._placed: list[Slot] = []
         self._ids: set[str] = set()
         self._calls: set[tuple[str, str]] = set()
-
-    def find(self, item: int) -> Slot | None:
-        """The slot of an item, if anything told of it."""
-        return self._slots.get(item)
 
     def open(self, item: int, kind: str) -> Slot:
         """Make the slot of an item."""
@@ -49,12 +49,13 @@ class SlotMap:
         """Add one delta to a text."""
         slot = part.slot
         part.apply(part, text)
-        slot.chars += len(text)
-        self._chars += len(text)
-        if slot.chars > self._limits.item_text_chars:
-            raise LimitExceeded("item_text_chars", self._limits.item_text_chars)
-        if self._chars > self._limits.turn_text_chars:
-            raise LimitExceeded("turn_text_chars", self._limits.turn_text_chars)
+        chars = len(text)
+        slot.chars += chars
+        self._chars += chars
+        if slot.chars > self._item_chars:
+            raise LimitExceeded("item_text_chars", self._item_chars)
+        if self._chars > self._turn_chars:
+            raise LimitExceeded("turn_text_chars", self._turn_chars)
 
     def reserve(self, slot: Slot) -> None:
         """Give a slot its public index."""

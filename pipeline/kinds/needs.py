@@ -6,10 +6,14 @@ from pipeline.kinds.row import Kind
 from pipeline.kinds.slot import Json
 
 _FORMS: Final[dict[str, tuple[type[Any], str]]] = {
-    "string": (str, "a string"),
-    "object": (dict, "an object"),
-    "list": (list, "a list"),
-    "parts": (list, "a list of parts"),
+    form + maybe: (kind, expected)
+    for form, kind, expected in (
+        ("string", str, "a string"),
+        ("object", dict, "an object"),
+        ("list", list, "a list"),
+        ("parts", list, "a list of parts"),
+    )
+    for maybe in ("", "?")
 }
 
 
@@ -18,13 +22,11 @@ def unmet(item: Json, row: Kind) -> list[tuple[str, str, Any]]:
     found: list[tuple[str, str, Any]] = []
     for member, wanted in row.needs:
         value: Any = item.get(member)
-        form = wanted.rstrip("?")
-        if value is None and form != wanted:
-            continue
-        kind, expected = _FORMS[form]
+        kind, expected = _FORMS[wanted]
         if not isinstance(value, kind):
-            found.append((f".{member}", expected, value))
-        elif form == "parts":
+            if value is not None or not wanted.endswith("?"):
+                found.append((f".{member}", expected, value))
+        elif wanted.startswith("parts"):
             found += [
                 (f".{member}[{index}]", "an object with a type", part)
                 for index, part in enumerate(value)
@@ -36,7 +38,7 @@ def unmet(item: Json, row: Kind) -> list[tuple[str, str, Any]]:
 def mended(item: Json, row: Kind) -> Json:
     """An item with an empty member in place of each that it lacks, so that no reader meets another form than it expects."""
     for member, wanted in row.needs:
-        kind, _ = _FORMS[wanted.rstrip("?")]
+        kind, _ = _FORMS[wanted]
         value = item.get(member)
         if not isinstance(value, kind) and not (value is None and wanted.endswith("?")):
             item = {**item, member: None if wanted.endswith("?") else kind()}

@@ -25,7 +25,8 @@ class Phase(Enum):
 class Part:
     """One text of an item: `(track, content)` in the events, `index` in public.
 
-    `apply` is how its item's kind takes a delta. `opened`, `told` and `closed` are the relay's marks: its start, its final text and its end were sent.
+    `apply` is how its item's kind takes a delta. `form`, `opened`, `told` and `closed` are the relay's: the frame that its deltas
+    have in common; its start, its final text and its end were sent.
     """
 
     __slots__ = (
@@ -35,6 +36,7 @@ class Part:
         "content",
         "family",
         "final",
+        "form",
         "index",
         "opened",
         "pieces",
@@ -57,6 +59,7 @@ class Part:
         self.raw: Json | None = None
         self.annotations: list[Any] = []
         self.family: str | None = None
+        self.form: Any = None
         self.opened = False
         self.told = False
         self.closed = False

@@ -15,6 +15,8 @@ Departures, because our upstream is a model's server and not a page's:
 - Lines and events have bounds; past one, `exceeded` names it and the splitter takes no more.
 """
 
+import re
+
 from msgspec import DecodeError, Struct, json
 
 from pipeline.limits import Limits
@@ -22,6 +24,8 @@ from pipeline.limits import Limits
 BOM = b"\xef\xbb\xbf"
 DONE = b"[DONE]"
 MAX_RETRY_DIGITS = 12  # milliseconds; more digits are no waiting time but an attack on int()
+# A whole event of the commonest form, its name and its data; else any one line. Every byte up to the last LF is in some match.
+_EVENT_OR_LINE = re.compile(rb"(?:event:([^\n]++)\n)?data: ?(\{[^\n]*+)\n\n|([^\n]*+)\n")
 
 
 class SseEvent(Struct, frozen=True, gc=False):
@@ -51,6 +55,7 @@ class SseSplitter:
         self.last_id = ""
         self.leftover: list[bytes] = []
         self._limits = limits or Limits()
+        self._unchecked = min(self._limits.sse_line_bytes, self._limits.sse_event_bytes - 1)  # so short exceeds nothing
         self._leftover_room = self._limits.leftover_bytes
         self._tail: list[bytes] = []
         self._tail_bytes = 0
@@ -76,13 +81,20 @@ class SseSplitter:
         if end < 0:
             self._keep(data)
             return []
-        head = data[:end]
+        head = data[: end + 1]
         if self._tail:
             self._tail.append(head)
             head = b"".join(self._tail)
             self._tail.clear()
             self._tail_bytes = 0
-        events = self._lines(head.split(b"\n"), check=len(head) > self._limits.sse_line_bytes)
+        if self._first:
+            self._first = False
+            head = head.removeprefix(BOM)
+        events: list[SseEvent] = []
+        if len(head) > self._unchecked:
+            self._lines(head[:-1].split(b"\n"), events)
+        else:
+            self._events(head, events)
         if self.exceeded is None:
             self._keep(data[end + 1 :])
         return events
@@ -95,7 +107,7 @@ class SseSplitter:
         if self._tail:
             last = b"".join(self._tail)
             self._tail.clear()
-            events = self._lines([last], check=False)
+            self._lines([last.removeprefix(BOM) if self._first else last], events)
         if self._data and self.exceeded is None:
             data = b"\n".join(self._data)
             if data.strip() == DONE or _is_json(data):
@@ -115,13 +127,28 @@ class SseSplitter:
         self._tail.clear()
         self._data.clear()
 
-    def _lines(self, lines: list[bytes], *, check: bool) -> list[SseEvent]:
-        """Interpret whole lines. The commonest field comes first, since this loop is where the time goes."""
-        if self._first:
-            self._first = False
-            lines[0] = lines[0].removeprefix(BOM)
-        events: list[SseEvent] = []
-        data = self._data
+    def _events(self, head: bytes, events: list[SseEvent]) -> None:
+        """Interpret whole lines that exceed nothing. An event of the commonest form is taken in one step, where none is pending."""
+        pending = bool(self._data or self._event)
+        told, name = b"", ""
+        for event, data, line in _EVENT_OR_LINE.findall(head):
+            if data and not pending:
+                if event != told:
+                    told, name = event, event.removeprefix(b" ").decode("utf-8", "replace")
+                events.append(SseEvent(data, name, self._id))
+                self.last_id = self._id
+                continue
+            if data:
+                self._lines([b"event:" + event, b"data:" + data, b""] if event else [b"data:" + data, b""], events)
+            else:
+                self._lines([line], events)
+            pending = bool(self._data or self._event)
+            if self.exceeded is not None:
+                break
+
+    def _lines(self, lines: list[bytes], events: list[SseEvent]) -> None:
+        """Interpret lines, one by one."""
+        data, bound = self._data, self._limits.sse_line_bytes
         for line in lines:
             if not line:
                 if data:
@@ -129,7 +156,7 @@ class SseSplitter:
                 else:
                     self.last_id = self._id
                     self._event = b""
-            elif check and len(line) > self._limits.sse_line_bytes:
+            elif len(line) > bound:
                 self._exceed("sse_line_bytes")
                 break
             elif line.startswith(b"data:"):
@@ -147,7 +174,6 @@ class SseSplitter:
                 self._field(line)
                 if self.exceeded is not None:
                     break
-        return events
 
     def _dispatch(self, data: bytes) -> SseEvent:
         event = SseEvent(data, self._event.decode("utf-8", "replace") if self._event else "", self._id)

@@ -12,8 +12,34 @@ _OURS = ("defects", "error_event")  # what our own stages wrote beside the upstr
 _ENCODER = msgspec.json.Encoder()
 
 
+class Form(msgspec.Struct, frozen=True, gc=False):
+    """The frame of a text's deltas, but for the text and the number; `wire` is what it was made of."""
+
+    wire: dict[str, Any] | None
+    kind: str
+    index: int
+    head: bytes
+    tail: bytes
+
+    def fits(self, wire: dict[str, Any] | None) -> bool:
+        """Whether it is the same for this event: equal to the last byte, since True equals 1 and is not the same."""
+        return wire == self.wire and _ENCODER.encode(wire) == _ENCODER.encode(self.wire)
+
+
+def form_of(wire: dict[str, Any] | None, members: dict[str, Any]) -> Form:
+    """The form of frames with these members; that of `delta` is the text."""
+    _mend(members)
+    members.pop("sequence_number", None)
+    kind, index = _name(members["type"]), members["output_index"]
+    behind: dict[str, Any] = {}
+    while (last := members.popitem())[0] != "delta":
+        behind[last[0]] = last[1]
+    tail = b"," + _ENCODER.encode(dict(reversed(behind.items())))[1:-1] if behind else b""
+    return Form(wire, kind, index, _ENCODER.encode(members)[:-1] + b',"delta":', tail)
+
+
 class Funnel:
-    """Numbers frames 0..N. Muted, it counts nothing and makes nothing."""
+    """Numbers frames 0..N; `out` holds those that nobody has taken yet. Muted, it counts nothing and makes nothing."""
 
     def __init__(self, *, muted: bool = False) -> None:
         self.number = 0
@@ -28,14 +54,23 @@ class Funnel:
 
     def emit_mended(self, members: dict[str, Any], *, at_once: bool = False) -> None:
         """Pass an upstream's event whose members are mended already; they become the frame's."""
-        for name in _OURS:
-            members.pop(name, None)
-        if members.get("error"):  # the official SDK ends a stream at it with an exception
-            members["upstream_error"] = members.pop("error")
+        _mend(members)
         if self.window is None or at_once:
             self._emit(members)
         else:
             self.emit_local(members)
+
+    def emit_delta(self, form: Form, text: str) -> None:
+        """Pass a text in its form."""
+        window = self.window
+        if window is not None and window.defers(form.index):
+            data = form.head + _ENCODER.encode(text) + form.tail + b"}"
+            self.exceeded = window.put(form.index, form.kind, data) or self.exceeded
+        elif not self._muted:
+            number = self.number
+            parts = (form.head, _ENCODER.encode(text), form.tail, number)
+            self.out.append(Frame(number, form.kind, b'%b%b%b,"sequence_number":%d}' % parts))
+            self.number = number + 1
 
     def emit_local(self, members: dict[str, Any], *, at_once: bool = False) -> None:
         """Emit an event of ours; `members` becomes the frame's. `at_once`: it waits for nothing."""
@@ -53,7 +88,7 @@ class Funnel:
         number = self.number
         members["sequence_number"] = number
         kind = members["type"]
-        self.out.append(Frame(number, kind if kind.isprintable() else "", _ENCODER.encode(members)))
+        self.out.append(Frame(number, _name(kind), _ENCODER.encode(members)))
         self.number = number + 1
 
     def hold(self, index: int, limits: Limits) -> None:
@@ -74,11 +109,12 @@ class Funnel:
         if not self.window.is_open:
             self.window = None
 
-    def take(self) -> list[Frame]:
-        """The frames since the last take."""
-        frames = self.out
-        self.out = []
-        return frames
+
+def _mend(members: dict[str, Any]) -> None:
+    for name in _OURS:
+        members.pop(name, None)
+    if members.get("error"):  # the official SDK ends a stream at it with an exception
+        members["upstream_error"] = members.pop("error")
 
 
 def _name(kind: str) -> str:

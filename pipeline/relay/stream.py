@@ -9,6 +9,7 @@ are missing are made here, so that what a client reads is always whole:
 - one terminal, with all items that were ever shown, each of them done.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from pipeline.events import BlockFinal, Status, TextDelta, TurnFailed, TurnStarted
@@ -16,9 +17,8 @@ from pipeline.kinds import KINDS
 from pipeline.kinds.slot import SUMMARY, Json, Part, Phase, Slot
 from pipeline.kinds.texts import content_of
 from pipeline.limits import Limits
-from pipeline.output import Frame
 from pipeline.relay.envelope import Envelope, Terminal
-from pipeline.relay.funnel import Funnel
+from pipeline.relay.funnel import Form, Funnel, form_of
 from pipeline.relay.served import ServedCalls
 
 _DELTAS = {
@@ -74,7 +74,7 @@ Draft = tuple[str, dict[str, Any]]
 
 
 class Relay:
-    """Emits the frames of one turn; `take` gives those since the last take."""
+    """Emits the frames of one turn into its funnel."""
 
     def __init__(self, turn: str, *, muted: bool = False) -> None:
         self.envelope = Envelope(turn)
@@ -92,10 +92,6 @@ class Relay:
     def begun(self) -> bool:
         """Whether anything was told."""
         return self._created
-
-    def take(self) -> list[Frame]:
-        """The frames since the last take."""
-        return self.funnel.take()
 
     # -- the response
 
@@ -218,19 +214,24 @@ class Relay:
         """One delta, verbatim."""
         if not part.opened:
             self._open(part)
-        slot = part.slot
-        wire = event.wire
-        place = "summary_index" if part.track == SUMMARY else "content_index"
+        wire, form = event.wire, part.form
+        if form is None or (wire is not form.wire and not form.fits(wire)):
+            form = part.form = self._form(part, wire)
+        self.funnel.emit_delta(form, event.text)
+
+    def _form(self, part: Part, wire: Json | None) -> Form:
+        """What the deltas of a text have in common."""
         if wire is not None and "type" in wire:
-            self.funnel.emit_mended(
-                {**wire, "item_id": slot.id, "output_index": slot.index, place: part.index, "delta": event.text}
+            slot = part.slot
+            place = "summary_index" if part.track == SUMMARY else "content_index"
+            return form_of(
+                wire, {**wire, "item_id": slot.id, "output_index": slot.index, place: part.index, "delta": ""}
             )
-            return
-        members: dict[str, Any] = {"type": _DELTAS[part.track], **self._place(part), "delta": event.text}
+        members: dict[str, Any] = {"type": _DELTAS[part.track], **self._place(part), "delta": ""}
         if part.track == "text":
             given = wire.get("logprobs") if wire is not None else None
             members["logprobs"] = given if isinstance(given, list) else []
-        self.funnel.emit_local(members)
+        return form_of(wire, members)
 
     def final(self, event: BlockFinal, part: Part) -> None:
         """The final word on a text."""
@@ -327,16 +328,28 @@ class Relay:
 
     # -- the input of a call
 
+    def typed(self, part: Part, text: str, wire: Json | None, shape: Callable[[Part, str], Draft | None]) -> None:
+        """One delta of a call's input, in the shape that its kind has; there are kinds whose input does not stream."""
+        form = part.form
+        if form is None or (wire is not form.wire and not form.fits(wire)):
+            draft = shape(part, text)
+            if draft is None:
+                return
+            self.announce(part.slot)
+            form = part.form = form_of(wire, self._input_members(part.slot, draft, wire))
+        self.funnel.emit_delta(form, text)
+
     def input(self, slot: Slot, draft: Draft, wire: Json | None = None) -> None:
-        """One event of a call's input."""
-        if not slot.announced:
-            self.announce(slot)
+        """Any other event of a call's input."""
+        self.announce(slot)
+        self.funnel.emit_mended(self._input_members(slot, draft, wire))
+
+    def _input_members(self, slot: Slot, draft: Draft, wire: Json | None) -> Json:
         kind, members = draft
         own = _own(wire)
         if slot.face:  # it was a call of another kind
             own = {name: value for name, value in own.items() if name not in _REPLACED}
-        restored = {"item_id": slot.id, "output_index": slot.index, **members}
-        self.funnel.emit_upstream(own, {"type": own.get("type", kind), **restored})
+        return {**own, "type": own.get("type", kind), "item_id": slot.id, "output_index": slot.index, **members}
 
 
 def _own(wire: Json | None) -> Json:

@@ -11,7 +11,7 @@ _DELTAS = {name: f"response.{row.stem}.delta" for name, row in KINDS.items() if 
 
 def input_delta(part: Part, text: str, kind: str | None = None) -> Draft | None:
     """The event of one delta of a call's input; None for a kind whose input does not stream."""
-    name = kind or part.slot.kind
+    name = kind or part.slot.face or part.slot.kind
     event = _DELTAS.get(name)
     if event is None:
         return None

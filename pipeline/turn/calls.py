@@ -91,17 +91,13 @@ class Calls:
 
     def delta(self, part: Part, text: str, wire: Json | None = None) -> None:
         """One delta of a call's input."""
-        slot = part.slot
-        translation = slot.translation
-        if translation is None:
-            draft = input_delta(part, text) if slot.id else None
-        elif isinstance(translation, CustomCall):
-            more = translation.delta(text)
-            draft = input_delta(part, more, slot.face) if more else None
-        else:
-            return
-        if draft is not None:
-            self._relay.input(slot, draft, wire)
+        translation = part.slot.translation
+        if isinstance(translation, CustomCall):
+            text = translation.delta(text)
+            if text:
+                self._relay.typed(part, text, wire, input_delta)
+        elif translation is None and part.slot.id:
+            self._relay.typed(part, text, wire, input_delta)
 
     def input_finished(self, event: Status) -> None:
         """The upstream's word on the whole input."""
@@ -131,8 +127,8 @@ class Calls:
             more, text = translation.finish(text, streamed)
             if more is None and self.strict:
                 raise WireError(self._contradiction(text))
-            if more and (draft := input_delta(part, more, slot.face)) is not None:
-                self._relay.input(slot, draft)
+            if more:
+                self._relay.typed(part, more, None, input_delta)
         if (draft := input_done(part, text, slot.face)) is not None:
             self._relay.input(slot, draft, wire)
 

@@ -7,7 +7,7 @@ log. Failure: a bound that is exceeded ends the turn by that bound's name, and w
 """
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import msgspec
 
@@ -60,30 +60,7 @@ class Turn:
         self._blocks: list[Block] = []
         self._response: Json | None = None
         self._finished = False
-        self._table: dict[type, Callable[[Any], None]] = {
-            TurnStarted: self._started,
-            TextDelta: self._delta,
-            BlockFinal: self._final,
-            ToolStarted: self._tool_started,
-            ToolFinished: self._tool_finished,
-            Status: self._status,
-            TurnCompleted: self._terminal,
-            TurnFailed: self._terminal,
-            TurnCancelled: self._terminal,
-        }
-        self._statuses: dict[str, Callable[[Status], None]] = {
-            "upstream_started": lambda event: self._relay.created(event.wire),
-            "queued": lambda event: self._relay.queued(event.wire),
-            "in_progress": self._in_progress,
-            "item_started": self._item_started,
-            "item_finished": self._item_finished,
-            "unnamed": self._unnamed,
-            "part_started": self._part_started,
-            "part_finished": self._part_finished,
-            "input_finished": self._input_finished,
-            "annotation": self._annotation,
-            "idle": lambda _: self._blocks.extend(self._answer.idle()),
-        }
+        self._started_once = False
 
     def push(self, event: Event, producer: str = INGEST) -> Output:
         """Take one event and return what it made. Strict: raises `WireError`; lenient: never, for upstream's faults.
@@ -93,15 +70,15 @@ class Turn:
         """
         if self._finished:
             raise MisuseError(f"turn {self.turn} was finished; no event may follow")
-        handle: Callable[[Any], None] = self._table[type(event)]
+        handle: Callable[[Turn, Any], None] = self._HANDLERS[type(event)]
         if producer != INGEST and answers(producer):
-            handle = self._aside
+            handle = Turn._aside
         elif self._strict:
             self._validator.check(event)
         if self.status != "running":
             return Output()
         try:
-            handle(event)
+            handle(self, event)
         except LimitExceeded as exceeded:
             self._fail(event, exceeded.name, str(exceeded))
         except WireError:
@@ -111,10 +88,12 @@ class Turn:
             if self._strict:
                 raise WireError(_unforeseen(fault, self.turn, event.seq)) from fault
             self._fail(event, "unreadable_event", f"event {event.seq} could not be read: {type(fault).__name__}")
-        if (bound := self._funnel.exceeded) is not None and self.status == "running":
+        funnel = self._funnel
+        if (bound := funnel.exceeded) is not None and self.status == "running":
             self._fail(event, bound, str(LimitExceeded(bound, getattr(self._limits, bound))))
+        frames, funnel.out = funnel.out, []
         blocks, self._blocks = self._blocks, []
-        return Output(self._relay.take(), blocks)
+        return Output(frames, blocks)
 
     def finish(self) -> Payload:
         """Consume the turn and return the public response object and the summary for its record."""
@@ -160,9 +139,9 @@ class Turn:
         self._calls.strict = self._strict
 
     def _started(self, event: TurnStarted) -> None:
-        self._table[TurnStarted] = lambda _: None  # what is frozen for a turn is frozen in its first event
-        if self._relay.begun:
+        if self._started_once or self._relay.begun:
             return
+        self._started_once = True  # what is frozen for a turn is frozen in its first event
         self._relay.request(event)
         self._relay.envelope.restore = Declarations(event.tools, event.response).restore
         self._limits = limits_from(event.limits)
@@ -179,9 +158,7 @@ class Turn:
             return
         self._relay.delta(event, part)
         if track == "text":
-            blocks = self._answer.text(event.text, event.item)
-            if blocks:
-                self._blocks += blocks
+            self._blocks += self._answer.text(event.text, event.item)
         else:
             self._show_aside(event)
 
@@ -238,17 +215,22 @@ class Turn:
 
     def _status(self, event: Status) -> None:
         self._blocks += self._answer.status(event)
-        handler = self._statuses.get(event.name)
-        if handler is not None:
-            handler(event)
-        else:
-            self._other(event)
+        self._STATUSES.get(event.name, Turn._other)(self, event)
 
     def _other(self, event: Status) -> None:
         slot = None if event.item is None else self._fold.slots.find(event.item)
         if slot is not None and isinstance(slot.translation, ServedCall):
             return  # what the upstream says of such a call is hidden
         self._relay.other(event, slot)
+
+    def _upstream_started(self, event: Status) -> None:
+        self._relay.created(event.wire)
+
+    def _queued(self, event: Status) -> None:
+        self._relay.queued(event.wire)
+
+    def _idle(self, _: Status) -> None:
+        self._blocks += self._answer.idle()
 
     def _in_progress(self, event: Status) -> None:
         if event.item is None:
@@ -299,6 +281,31 @@ class Turn:
             self._calls.end(slot, item)
         self._relay.settle("failed" if self.status == "failed" else "incomplete")
         self._response = self._relay.ended(event, output_of(self._fold))
+
+    _HANDLERS: ClassVar[dict[type, Callable[["Turn", Any], None]]] = {
+        TurnStarted: _started,
+        TextDelta: _delta,
+        BlockFinal: _final,
+        ToolStarted: _tool_started,
+        ToolFinished: _tool_finished,
+        Status: _status,
+        TurnCompleted: _terminal,
+        TurnFailed: _terminal,
+        TurnCancelled: _terminal,
+    }
+    _STATUSES: ClassVar[dict[str, Callable[["Turn", Status], None]]] = {
+        "upstream_started": _upstream_started,
+        "queued": _queued,
+        "in_progress": _in_progress,
+        "item_started": _item_started,
+        "item_finished": _item_finished,
+        "unnamed": _unnamed,
+        "part_started": _part_started,
+        "part_finished": _part_finished,
+        "input_finished": _input_finished,
+        "annotation": _annotation,
+        "idle": _idle,
+    }
 
     # -- shared
 

@@ -74,8 +74,15 @@ class _Decoding:
 
     def take(self, events: list[Event], *, late: int) -> None:
         """Push events; what the adapter left out behind the terminal is a breach of its own."""
-        for event in events:
-            self._push(event)
+        machine = self._machine
+        if machine is None and events:
+            events = self._begin(events)
+            machine = self._machine = Turn(self._turn, validation=self._validation)
+        if machine is not None:
+            for event in events:
+                if self._idle:
+                    self._fall_silent(machine, event)
+                self._push(machine, event)
         if late and self._validation is Validation.STRICT:
             raise WireError(
                 Diagnostic(
@@ -91,17 +98,15 @@ class _Decoding:
         machine = self._machine or Turn(self._turn, validation=self._validation)
         return Decoded(self._events, self._frames, self._blocks, machine.finish())
 
-    def _push(self, event: Event) -> None:
-        if self._machine is None:
-            if isinstance(event, TurnStarted):
-                self._turn = event.turn
-                self._machine = Turn(self._turn, validation=self._validation)
-                if self._settings:
-                    event = structs.replace(event, settings={**event.settings, **self._settings})
-            else:
-                self._machine = Turn(self._turn, validation=self._validation)
-                self._one(self._machine, self._start(event))
-        self._one(self._machine, event)
+    def _begin(self, events: list[Event]) -> list[Event]:
+        """The first events of the body, of which the very first says that the turn started."""
+        first = events[0]
+        if not isinstance(first, TurnStarted):
+            return [self._start(first), *events]
+        self._turn = first.turn
+        if not self._settings:
+            return events
+        return [structs.replace(first, settings={**first.settings, **self._settings}), *events[1:]]
 
     def _start(self, event: Event) -> TurnStarted:
         return TurnStarted(
@@ -115,14 +120,13 @@ class _Decoding:
             settings=dict(self._settings),
         )
 
-    def _one(self, machine: Turn, event: Event) -> None:
-        wait = machine.wants_idle_after_ms if self._idle else None
-        if wait is not None and self._at is not None and event.at - self._at >= wait:
-            self._take(machine, Status(seq=event.seq, at=self._at + wait, name="idle"))
-        self._at = event.at
-        self._take(machine, event)
+    def _fall_silent(self, machine: Turn, event: Event) -> None:
+        """Push the idle event that a live turn would have had before this one."""
+        before, self._at, wait = self._at, event.at, machine.wants_idle_after_ms
+        if wait is not None and before is not None and event.at - before >= wait:
+            self._push(machine, Status(seq=event.seq, at=before + wait, name="idle"))
 
-    def _take(self, machine: Turn, event: Event) -> None:
+    def _push(self, machine: Turn, event: Event) -> None:
         self._events.append(event)
         output = machine.push(event)
         self._frames += output.frames

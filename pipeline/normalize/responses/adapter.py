@@ -18,7 +18,7 @@ from pipeline.limits import Limits
 from pipeline.normalize.defects import Defect, defect
 from pipeline.normalize.failures import error_in, error_in_text
 from pipeline.normalize.leniency import is_too_deep, read_leniently
-from pipeline.normalize.responses import ending, lifecycle, tables, texts
+from pipeline.normalize.responses import ending, lifecycle, routes, tables, texts
 from pipeline.normalize.responses.scribe import Scribe
 from pipeline.normalize.responses.shape import shape_defects
 from pipeline.normalize.sse import BOM, DONE, SseEvent, SseSplitter
@@ -48,6 +48,7 @@ HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(tables.KEEPALIVES, lifecycle.on_keepalive),
     **dict.fromkeys(tables.TERMINALS, ending.on_terminal),
 }
+_OF_DELTAS = (texts.on_delta, texts.on_input_delta)
 
 
 class ResponsesAdapter:
@@ -132,7 +133,9 @@ class ResponsesAdapter:
             data = event.data
             if self._sentinel:
                 return
-            if data == DONE:
+            if data[:1] == b"{" and not self.ended and self._scribe.exceeded is None:
+                self._frame(data, event.event)
+            elif data == DONE:
                 self._sentinel = True
                 if not self.ended:
                     self.ended = True
@@ -146,7 +149,10 @@ class ResponsesAdapter:
                 self._frame(data, event.event)
 
     def _frame(self, data: bytes, name: str) -> None:
-        """Handle one data frame. A delta that has what it must goes straight to its handler."""
+        """Handle one data frame."""
+        is_delta = routes.MARK in data
+        if is_delta and routes.follow(self._scribe, data):
+            return
         try:
             frame = self._decoder.decode(data)
         except (msgspec.DecodeError, RecursionError):
@@ -156,8 +162,11 @@ class ResponsesAdapter:
             self._malformed(data, "an object")
         elif len(data) > _BRACKETS and is_too_deep(data, frame, self._limits.json_depth):
             self._malformed(data, f"JSON nested at most {self._limits.json_depth} deep")
-        elif not texts.plain_delta(self._scribe, frame):
+        else:
+            told = len(self._scribe.out)
             self._dispatch(frame, name, None)
+            if is_delta:
+                routes.learn(self._scribe, data, self._scribe.out[told:])
 
     def _dispatch(self, frame: Frame, name: str, why: Defect | None) -> None:
         kind = frame.get("type")
@@ -176,10 +185,13 @@ class ResponsesAdapter:
         )
         if defects:
             frame["defects"] = defects
+        if handler not in _OF_DELTAS:
+            scribe.routes.clear()
         told = len(scribe.out)
         handler(scribe, kind, frame)
         if defects and not any(_tells(event, frame, defects[0]) for event in scribe.out[told:]):
             scribe.untold[:0] = defects  # the event said nothing that is told: the next one carries them
+            scribe.routes.clear()
         if handler is ending.on_terminal:
             self.ended = True
 

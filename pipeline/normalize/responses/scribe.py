@@ -1,12 +1,15 @@
 """Writes the events of one turn and holds what the handlers share: the items, the bounds, the error that waits for its end."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.events import BlockFinal, Event, Status, TextDelta, Track, Wire
 from pipeline.limits import Limits
 from pipeline.normalize.defects import Defect
 from pipeline.normalize.responses.items import Item, Items, Slot
 from pipeline.normalize.stamp import Stamp
+
+if TYPE_CHECKING:
+    from pipeline.normalize.responses.routes import Route
 
 
 class Scribe:
@@ -22,6 +25,7 @@ class Scribe:
         self.created = False
         self.chars = 0
         self.untold: list[Defect] = []
+        self.routes: dict[str, Route] = {}  # by the id of the item; true until anything but a like delta is told
         self._told: set[tuple[str, str, str]] = set()
 
     def delta(self, item: int, content: int, track: Track, text: str, wire: Wire = None) -> None:
@@ -74,6 +78,7 @@ class Scribe:
         """Make an item; past the bound the turn will end."""
         if len(self.items.by_number) >= self.limits.turn_items:
             self.exceeded = "turn_items"
+        self.routes.clear()
         return self.items.open(index, kind, item_id)
 
     def slot(self, item: Item, track: Track, content: int) -> Slot:
@@ -83,6 +88,7 @@ class Scribe:
             if len(item.slots) >= self.limits.item_contents:
                 self.exceeded = "item_contents"
             slot = item.slots[track, content] = Slot()
+            self.routes.clear()
         return slot
 
     def keep(self, slot: Slot, text: str) -> None:

@@ -2,6 +2,7 @@
 whether a defect matters is the validator's to say.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from pipeline.kinds import kind_of, unmet
@@ -21,17 +22,16 @@ _FORMS = {
 def shape_defects(kind: str, frame: dict[str, Any]) -> list[Defect]:
     """List what an event of a known type lacks."""
     found: list[Defect] = []
-    for path, form in REQUIRED.get(kind, ()):
-        owner, _, member = path.rpartition(".")
+    for path, owner, member, form, has_form in _CHECKS.get(kind, ()):
         holder = frame.get(owner) if owner else frame
         if not isinstance(holder, dict):
             continue  # its owner is reported already
         value = holder.get(member)
-        if form == "item_id" and value is None:
-            value = holder.get("item_id")
-        if form == "id?" and member not in holder:
+        if has_form(value):
             continue
-        if not _has_form(value, form):
+        if form == "item_id" and value is None and has_form(value := holder.get("item_id")):
+            continue
+        if form != "id?" or member in holder:
             found.append(_missing(path, form, value, present=member in holder))
     if kind == "response.output_item.done" and isinstance(item := frame.get("item"), dict):
         found.extend(_item_defects(item))
@@ -41,16 +41,31 @@ def shape_defects(kind: str, frame: dict[str, Any]) -> list[Defect]:
     return found
 
 
-def _has_form(value: object, form: str) -> bool:
-    if form == "object":
-        return isinstance(value, dict)
-    if form == "index":
-        return index_of(value) is not None
-    if form == "string":
-        return isinstance(value, str)
-    if form[0] == "=":
-        return value in form[1:].split("|")
+def _is_object(value: object) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_index(value: object) -> bool:
+    return index_of(value) is not None
+
+
+def _is_string(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_id(value: object) -> bool:
     return isinstance(value, str) and value != ""
+
+
+def _check(path: str, form: str) -> tuple[str, str, str, str, Callable[[object], bool]]:
+    """A required member as it is looked at: its path, the object it is in, its name, its form, the test of that."""
+    owner, _, member = path.rpartition(".")
+    if form[0] == "=":
+        return path, owner, member, form, form[1:].split("|").__contains__
+    return path, owner, member, form, {"object": _is_object, "index": _is_index, "string": _is_string}.get(form, _is_id)
+
+
+_CHECKS = {kind: [_check(path, form) for path, form in members] for kind, members in REQUIRED.items()}
 
 
 def _missing(path: str, form: str, value: object, *, present: bool) -> Defect:

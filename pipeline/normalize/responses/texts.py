@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pipeline.events import TextDelta, Track, Wire
+from pipeline.events import Track, Wire
 from pipeline.kinds import KINDS, Kind
 from pipeline.kinds.slot import INPUT
 from pipeline.normalize.defects import defect, index_of, word_of
@@ -25,71 +25,10 @@ from pipeline.normalize.responses.tables import (
 
 Frame = dict[str, Any]
 _BINDING = {"response.content_part.done", "response.output_item.done"}  # whose word on a message must not differ
-_PLAIN: dict[str, tuple[Track, str]] = {name: (text.track, text.position) for name, text in DELTAS.items()}
-_PLAIN_INPUTS = {name: row.name for name, row in INPUT_DELTAS.items() if row.position is None}
-_NUMBER = (int, type(None))
 _BODIES: tuple[tuple[str, tuple[Track, ...]], ...] = (
     ("summary", ("summary",)),
     ("content", ("text", "refusal", "reasoning")),
 )
-
-
-def plain_delta(scribe: Scribe, frame: Frame) -> bool:
-    """Pass the commonest event of all by the shortest way: one more delta, faultless, of a slot that is open.
-
-    Does nothing and says False for any other, which then goes through the handlers.
-    """
-    get = frame.get
-    kind = get("type")
-    about = _PLAIN.get(kind) if type(kind) is str else None
-    if about is None:
-        return kind in _PLAIN_INPUTS and _plain_input(scribe, frame, kind) if type(kind) is str else False
-    text, item_id, index, content = get("delta"), get("item_id"), get("output_index"), get(about[1])
-    item = scribe.items.by_index.get(index) if type(index) is int else None
-    if item is None or item.done or type(content) is not int or type(text) is not str or type(item_id) is not str:
-        return False
-    slot = item.slots.get((about[0], content))
-    if slot is None or slot.final is not None or not item_id or not item.id or scribe.items.collided or scribe.untold:
-        return False
-    sequence = frame.pop("sequence_number", None)
-    if (sequence is not None and type(sequence) is not int) or "defects" in frame:
-        frame["sequence_number"] = sequence
-        return False
-    del frame["delta"], frame["output_index"], frame[about[1]]
-    scribe.keep(slot, text)
-    stamp = scribe.stamp
-    seq = stamp.seq
-    stamp.seq = seq + 1
-    scribe.out.append(
-        TextDelta(seq=seq, at=stamp.at, item=item.number, content=content, track=about[0], text=text, wire=frame)
-    )
-    return True
-
-
-def _plain_input(scribe: Scribe, frame: Frame, kind: str) -> bool:
-    """The same for a call's input."""
-    text, item_id, index = frame.get("delta"), frame.get("item_id"), frame.get("output_index")
-    item = scribe.items.by_index.get(index) if type(index) is int else None
-    if item is None or item.done or not item.announced or item.kind != _PLAIN_INPUTS[kind]:
-        return False
-    slot = item.slots.get((INPUT, 0))
-    if (
-        slot is None
-        or slot.final is not None
-        or type(text) is not str
-        or type(item_id) is not str
-        or not item_id
-        or not item.id
-    ):
-        return False
-    sequence = frame.get("sequence_number")
-    if scribe.items.collided or scribe.untold or "defects" in frame or type(sequence) not in _NUMBER:
-        return False
-    frame.pop("sequence_number", None)
-    del frame["delta"], frame["output_index"]
-    scribe.keep(slot, text)
-    scribe.delta(item.number, 0, INPUT, text, frame)
-    return True
 
 
 def on_delta(scribe: Scribe, kind: str, frame: Frame) -> None:
@@ -359,6 +298,7 @@ def _item_of(scribe: Scribe, frame: Frame, track: str, kind: str) -> Item:
     if item_id and not item.id:
         item.id = item_id
         scribe.items.by_id.setdefault(item_id, item)
+        scribe.routes.clear()
     return item
 
 

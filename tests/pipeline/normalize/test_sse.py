@@ -185,6 +185,27 @@ def test_json_lines_without_blank_lines_between_them_are_events_of_their_own() -
     assert texts(*(stream[i : i + 1] for i in range(len(stream)))) == expected
 
 
+def test_each_event_has_its_own_name() -> None:
+    stream = b"event: a\ndata: {}\n\nevent: a\ndata:{}\n\ndata: {}\n\nevent:  b\ndata: {}\n\nevent: \xff\ndata: {}\n\n"
+    assert [event.event for event in split(stream)] == ["a", "a", "", " b", "\ufffd"]
+    assert split(*(stream[i : i + 1] for i in range(len(stream)))) == split(stream)
+
+
+def test_whole_events_behind_an_unfinished_one_are_read_with_it() -> None:
+    stream = b'event: a\n: x\ndata: {"1":1}\n\nevent: b\nid: 7\nevent: c\ndata: {"2":2}\n\ndata: [\ndata: {}\n\ndata: {"3":3}\ndata: {"4":4}\n\n'
+    expected = [("a", '{"1":1}'), ("c", '{"2":2}'), ("", "[\n{}"), ("", '{"3":3}'), ("", '{"4":4}')]
+    for pieces in ([stream], [stream[i : i + 1] for i in range(len(stream))]):
+        assert [(event.event, event.text) for event in split(*pieces)] == expected
+
+
+def test_an_event_past_its_bound_stops_the_splitter_wherever_it_is_cut() -> None:
+    line = b'data: {"a":1,\n'
+    for pieces in ([line * 9], [line] * 9, [line[:5], line[5:], line * 8]):
+        splitter = SseSplitter(Limits(sse_event_bytes=30))
+        assert [event for piece in pieces for event in splitter.feed(piece)] == []
+        assert splitter.exceeded == "sse_event_bytes"
+
+
 def test_lines_of_unknown_fields_are_kept_aside_up_to_a_bound() -> None:
     splitter = SseSplitter(Limits(leftover_bytes=20))
     splitter.feed(b'error: {"a":1}\n{\n "x": 1\n}\ndata: 1\n: comment\n')
