@@ -124,6 +124,11 @@ def release_owner(keys: Keyspace, *, role: str, partition: int, token: str) -> C
     return Call("release", (keys.owner(role, partition),), (token,), lambda reply: ReleaseStatus(as_text(reply)))
 
 
+def tell_freed(keys: Keyspace, *, role: str, sharded: bool = False) -> Call[int]:
+    """Tell the role's workers that partitions were given up, best effort: whoever misses it finds them a heartbeat later."""
+    return Call("SPUBLISH" if sharded else "PUBLISH", (keys.freed(role),), ("",), as_int, script=False)
+
+
 def read_owner(keys: Keyspace, *, role: str, partition: int) -> Call[OwnerRecord]:
     """Who owns a partition."""
     return Call(

@@ -144,6 +144,31 @@ async def test_a_stopping_worker_hands_over_without_waiting_for_a_lease(redis_ur
         await wait_until(lambda: counts(b) == [8], "everything", timeout_s=5)
 
 
+SELDOM_MS = 60_000
+"""A heartbeat that no test waits for."""
+
+
+async def test_what_a_worker_gives_up_is_taken_by_another_without_waiting_for_a_heartbeat(redis_url: str) -> None:
+    async with fleet(redis_url, "a", "b", lease_ms=3 * SELDOM_MS, renew_ms=SELDOM_MS) as (a, b):
+        await a.start()
+        await wait_until(lambda: counts(a) == [8], "all partitions")
+        await b.start()
+        a.partitions._again.set()  # it looks around, and finds that its share is a half now
+        await wait_until(lambda: counts(a, b) == [4, 4], "two halves")
+        a.stop.set()
+        await wait_until(lambda: counts(b) == [8], "everything")
+
+
+async def test_a_lease_that_is_waited_for_is_looked_at_when_it_runs_out(redis_url: str) -> None:
+    async with fleet(redis_url, "a", lease_ms=3 * SELDOM_MS, renew_ms=SELDOM_MS) as (a,):
+        call = raise_owner(KEYS, role="test", partition=3, worker="dead", nonce="n", lease_ms=1_000)
+        await Scripts(a.client).run(call)
+        await a.guard.check(a.client)
+        a.guard._closed_until_ms = 0  # it has known this server for long
+        await a.start()
+        await wait_until(lambda: counts(a) == [8], "the partition whose owner is dead")
+
+
 async def test_a_dead_workers_partitions_are_taken_over_when_their_leases_ran_out(redis_url: str) -> None:
     async with fleet(redis_url, "a", "b") as (a, b):
         await a.start()

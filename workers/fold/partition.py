@@ -10,6 +10,7 @@ before it is folded, committed alone, and the turn that the mark names at the ne
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any
 
 import structlog
@@ -24,7 +25,7 @@ from workers.fold.batch import Batch
 from workers.fold.context import Context
 from workers.fold.hints import Hints
 from workers.fold.live import Live
-from workers.fold.rebuild import machine_before, rebuild
+from workers.fold.rebuild import machine_before, read_ahead, rebuild
 from workers.observability import logs, metrics
 from workers.runtime import entropy, failpoints
 from workers.runtime.clock import perf_s
@@ -33,6 +34,8 @@ CAREFUL_FROM = 3
 """Take-overs in a row without a commit, from which on entries are folded one at a time, each marked first."""
 REMEMBERED_ENDS = 4_096
 """Ended turns that are remembered, so that a late entry of one costs no look-up."""
+READ_AHEAD_TURNS = 16
+"""Turns in flight that are read side by side when a partition is taken over."""
 STEP_EVENTS = 200
 """Events folded in one go, before other partitions of the process get their turn."""
 
@@ -95,10 +98,12 @@ class Partition:
         """Rebuild what is in flight, then adopt what is pending; nothing is taken before."""
         started = perf_s()
         careful = self._raised.idle_raises >= CAREFUL_FROM
-        for turn in self._raised.inflight:
-            if self._stopping.is_set():
-                break
-            await self._bring_back(turn, careful=careful)
+        async with self._context.rebuilding():
+            turns, step = self._raised.inflight, 1 if careful else READ_AHEAD_TURNS
+            for first in range(0, len(turns), step):
+                if self._stopping.is_set():
+                    break
+                await self._bring_back(turns[first : first + step], careful=careful)
         if careful:
             await self._mark("", "")
         if self._stopping.is_set():
@@ -114,8 +119,17 @@ class Partition:
             self._log.warning("folding_with_care", idle_raises=self._raised.idle_raises, until=adopted.taken)
         self._context.news.watch(self._log_key, self._held)
 
-    async def _bring_back(self, turn: str, *, careful: bool) -> None:
-        record = await self._context.run(read_turn(self._context.keys, turn))
+    async def _bring_back(self, turns: Sequence[str], *, careful: bool) -> None:
+        """Read turns side by side, since each answer of the server takes its time; then fold one after the other."""
+        keys, upto, run = self._context.keys, self._raised.log_position, self._context.run
+        past = await asyncio.gather(*(read_ahead(keys, turn, upto, run) for turn in turns))
+        for turn, (record, ahead) in zip(turns, past, strict=True):
+            await self._refold(turn, record, ahead, careful=careful)
+            await asyncio.sleep(0)
+
+    async def _refold(
+        self, turn: str, record: TurnRecord | None, ahead: list[LogEntry] | None, *, careful: bool
+    ) -> None:
         if record is None:
             metrics.SERVER_LOST_DATA.labels(role="fold").inc()
             self._log.error("turn_lost", turn=turn)
@@ -128,7 +142,8 @@ class Partition:
             return
         if careful:
             await self._mark(turn, "")
-        rebuilt = await rebuild(self._context.keys, record, self._raised.log_position, self._context.run)
+        keys, upto, run = self._context.keys, self._raised.log_position, self._context.run
+        rebuilt = await rebuild(keys, record, upto, run, ahead=ahead)
         self.turns[turn] = rebuilt.live
         if rebuilt.code:
             await self._fail_now(rebuilt.live, rebuilt.code, _next_id(self._held))

@@ -19,6 +19,9 @@ from workers.observability import logs
 
 T = TypeVar("T")
 
+READ_AHEAD_BYTES = 256 * 1024
+"""A turn with more in its log is read slice by slice, when its time has come."""
+
 
 class Runner(Protocol):
     """How a ledger call is run; it waits while the server is away."""
@@ -36,11 +39,28 @@ class Rebuilt:
     code: str = ""
 
 
-async def rebuild(keys: Keyspace, record: TurnRecord, upto: str, run: Runner) -> Rebuilt:
-    """Fold the turn's entries up to the position and compare."""
+async def read_ahead(
+    keys: Keyspace, turn: str, upto: str, run: Runner
+) -> tuple[TurnRecord | None, list[LogEntry] | None]:
+    """A turn's record and, where they are few and small, its entries up to the position, for `rebuild`."""
+    record = await run(read_turn(keys, turn))
+    if record is None or record.state.is_terminal or record.bytes > READ_AHEAD_BYTES:
+        return record, None
+    ids = await _ids(keys, record, upto, run)
+    if len(ids) > SLICE:
+        return record, None
+    entries = await run(read_entries(keys, keys.partition_of_turn(turn), ids)) if ids else []
+    return record, entries if len(entries) == len(ids) else None
+
+
+async def rebuild(
+    keys: Keyspace, record: TurnRecord, upto: str, run: Runner, *, ahead: list[LogEntry] | None = None
+) -> Rebuilt:
+    """Fold the turn's entries up to the position and compare; `ahead`: all of them, where they are read already."""
     live = Live.fresh(record)
-    ids = [entry for entry in await run(entries_of(keys, record.id)) if position_key(entry) <= position_key(upto)]
+    ids = await _ids(keys, record, upto, run) if ahead is None else []
     try:
+        _feed(live, ahead or [])
         for first in range(0, len(ids), SLICE):
             wanted = ids[first : first + SLICE]
             entries = await run(read_entries(keys, keys.partition_of_turn(record.id), wanted))
@@ -79,6 +99,10 @@ async def machine_before(keys: Keyspace, live: Live, entry: str, run: Runner) ->
         return None
     is_same = (again.frames_next, again.blocks_next, again.digest) == (live.frames_next, live.blocks_next, live.digest)
     return again.machine if is_same else None
+
+
+async def _ids(keys: Keyspace, record: TurnRecord, upto: str, run: Runner) -> list[str]:
+    return [entry for entry in await run(entries_of(keys, record.id)) if position_key(entry) <= position_key(upto)]
 
 
 def _feed(live: Live, entries: list[LogEntry]) -> None:

@@ -4,12 +4,18 @@ Each worker sends heartbeats and reads who else is alive. By its rank among them
 up to the share and hands back what is above it. A partition whose lease ran out is taken over, unless the guard says that
 leases mean nothing now; one that was released or never owned is nobody's, and is taken at any time. A graceful stop hands
 everything over at once.
+
+Time: a worker looks around with each heartbeat; sooner where another tells that it gave partitions up, and where a lease runs out that
+it waits for. Both only save time: the heartbeat finds everything.
 """
 
 import asyncio
+import contextlib
 import zlib
 from functools import partial
 from typing import Protocol
+
+import redis.asyncio as aioredis
 
 from ledger.commands import Scripts
 from ledger.errors import LedgerError, Unavailable
@@ -24,6 +30,7 @@ from ledger.ownership import (
     read_owner,
     release_owner,
     renew_owner,
+    tell_freed,
 )
 from workers.observability import logs, metrics
 from workers.runtime import entropy
@@ -31,10 +38,16 @@ from workers.runtime.clock import Clock
 from workers.runtime.service import until_set
 from workers.streams.connection import AsyncClient
 from workers.streams.guard import Guard
+from workers.streams.hints import HintsLost, listen
 from workers.streams.lease import LeaseKeeper
 
-MISSED_HEARTBEATS = 3
-"""After so many a worker counts as dead in the sharing; its partitions are safe until their leases run out."""
+MISSED_HEARTBEATS = 2
+"""After so many a worker counts as dead in the sharing. Its partitions are safe until their leases run out; sooner than that the others
+should know their share."""
+LAPSE_MS = 5
+"""How long behind a lease's end it is looked at."""
+LISTEN_AGAIN_S = 1.0
+"""Between two tries of the connection on which others tell that they gave partitions up."""
 RELEASE_TRIES = 3
 """A release that the server does not answer is left to the lease after so many tries."""
 
@@ -86,6 +99,10 @@ class Partitions:
         self._owned: dict[int, Raised] = {}
         self._given_up: set[int] = set()
         self._again = asyncio.Event()
+        self._freed = asyncio.Event()
+        self._sharded = isinstance(client, aioredis.RedisCluster)
+        self._lapse_ms: int | None = None
+        """When the first lease runs out that is waited for."""
         self._away = True
         self._log = logs.bind(role=role, worker=worker)
 
@@ -113,13 +130,16 @@ class Partitions:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Take, keep and give back until the event is set; then hand everything over and return."""
+        listening = asyncio.create_task(self._listen())
         try:
             while not stop.is_set():
                 await self._turn()
                 await self._rest(stop)
         finally:
+            listening.cancel()
             await asyncio.gather(*(self._release(partition) for partition in list(self._owned)))
             await self._leave()
+            await asyncio.wait({listening})
 
     async def _turn(self) -> None:
         """One heartbeat and what follows from it."""
@@ -131,6 +151,9 @@ class Partitions:
             surplus = {*sorted(self._owned)[share:], *self._given_up}
             self._given_up.clear()
             await asyncio.gather(*(self._release(partition) for partition in surplus))
+            if surplus:
+                await self._scripts.run(tell_freed(self._keys, role=self._role, sharded=self._sharded))
+            self._lapse_ms = None
             if len(self._owned) < share:
                 await self._fill(share)
             self._away = False
@@ -144,11 +167,13 @@ class Partitions:
         metrics.OWNED.labels(role=self._role).set(len(self._owned))
 
     async def _rest(self, stop: asyncio.Event) -> None:
-        """Wait for the next heartbeat; a partition that was given up or lost is looked after sooner."""
-        waits = [asyncio.ensure_future(stop.wait()), asyncio.ensure_future(self._again.wait())]
-        _, pending = await asyncio.wait(waits, timeout=self._renew_ms / 1000, return_when=asyncio.FIRST_COMPLETED)
+        """Wait for the next heartbeat; a partition that was given up or lost, or is free soon, is looked after sooner."""
+        waits = [asyncio.ensure_future(event.wait()) for event in (stop, self._again, self._freed)]
+        rest_ms = self._renew_ms if self._lapse_ms is None else min(self._renew_ms, self._lapse_ms + LAPSE_MS)
+        _, pending = await asyncio.wait(waits, timeout=rest_ms / 1000, return_when=asyncio.FIRST_COMPLETED)
         for wait in pending:
             wait.cancel()
+        self._freed.clear()
         if self._again.is_set():
             self._again.clear()
             await until_set(stop, self._renew_ms / 10)
@@ -181,6 +206,7 @@ class Partitions:
         )
         raised = await self._scripts.run(call)
         if isinstance(raised, NotFree):
+            self._lapse_ms = min(raised.remaining_ms, self._lapse_ms or raised.remaining_ms)
             return
         if is_takeover:
             metrics.TAKEOVERS.labels(role=self._role).inc()
@@ -225,10 +251,25 @@ class Partitions:
                 break
         self._log.info("partition_released", partition=partition)
 
+    async def _listen(self) -> None:
+        """Hear of partitions that others gave up."""
+        channels = [self._keys.freed(self._role)]
+        while True:
+            with contextlib.suppress(HintsLost):
+                await listen(
+                    self._client,
+                    channels,
+                    sharded=self._sharded,
+                    on_confirmed=lambda _: None,
+                    on_hint=lambda _: self._freed.set(),
+                )
+            await asyncio.sleep(LISTEN_AGAIN_S)
+
     async def _leave(self) -> None:
         """Be gone for the others at once, so that they take over the share without waiting for a heartbeat to lapse."""
         try:
             await self._scripts.run(leave(self._keys, role=self._role, worker=self._worker))
+            await self._scripts.run(tell_freed(self._keys, role=self._role, sharded=self._sharded))
         except LedgerError as error:
             self._log.debug("leave_unanswered", error=str(error))
 
