@@ -33,7 +33,8 @@ def of_responses(*items: Json, end: str = "completed", **members: Any) -> bytes:
     frames = []
     for index, item in enumerate(items):
         empty = {name: type(value)() for name, value in item.items() if name in {"content", "arguments"}}
-        frames += [responses.added({**item, **empty}, index), responses.done(item, index)]
+        said = responses.arguments(item["arguments"], index, item["id"]) if "arguments" in item else None
+        frames += [responses.added({**item, **empty}, index), *([said] if said else []), responses.done(item, index)]
     told = {"id": "r1", "status": end, "output": list(items), **members}
     return responses.body(responses.CREATED, *frames, {"type": f"response.{end}", "response": told})
 
