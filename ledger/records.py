@@ -223,7 +223,6 @@ class Positions:
     log: str
     taken: str
     blocks: str
-    blocks_taken: str
     commit: str
     published: int
     folded: int
@@ -242,7 +241,6 @@ class Positions:
             log=fields.get("log", START),
             taken=fields.get("taken", START),
             blocks=fields.get("blocks", START),
-            blocks_taken=fields.get("blocks_taken", START),
             commit=fields.get("commit", ""),
             published=int(fields.get("published", 0)),
             folded=int(fields.get("folded", 0)),

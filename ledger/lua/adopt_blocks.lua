@@ -7,7 +7,7 @@
 
 if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then return {'STALE', 0} end
 local position = redis.call('HGET', KEYS[2], 'blocks') or '0-0'
-redis.pcall('XGROUP', 'CREATE', KEYS[3], ARGV[2], '0', 'MKSTREAM')
+redis.pcall('XGROUP', 'CREATE', KEYS[3], ARGV[2], position, 'MKSTREAM')
 local ids = {}
 local consumers = redis.call('XINFO', 'CONSUMERS', KEYS[3], ARGV[2])
 for _, row in ipairs(consumers) do

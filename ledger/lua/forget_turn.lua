@@ -7,6 +7,7 @@
 -- CRASH before or between: the turn's record is the last to go, so a repeat finds the rest.  after: a repeat answers OK.
 
 -- include kinds
+-- include order
 local kinds = {'hash', 'list', 'stream', 'list', 'hash', 'stream', 'hash', 'zset', 'zset', 'zset', 'zset', 'list', 'stream'}
 for i = 14, #KEYS do kinds[i] = 'hash' end
 local wrong = wrong_kind(kinds)
@@ -16,14 +17,9 @@ if turn[1] == 'queued' or turn[1] == 'running' then return 'RUNNING' end
 if turn[1] and turn[2] ~= turn[3] then return 'PLANNING' end
 if (tonumber(turn[4]) or 0) > 0 then return 'PARTS' end
 -- An entry that the fold has not passed is still counted as its lag.
-local function pair(id) return tonumber(string.match(id, '^%d+')), tonumber(string.match(id, '%d+$')) end
 local committed = redis.call('HMGET', KEYS[7], 'log', 'blocks')
 local last = redis.call('LINDEX', KEYS[2], -1)
-if last then
-  local ms, number = pair(last)
-  local folded_ms, folded_number = pair(committed[1] or '0-0')
-  if ms > folded_ms or ms == folded_ms and number > folded_number then return 'RUNNING' end
-end
+if last and is_before(committed[1] or '0-0', last) then return 'RUNNING' end
 
 local ids = redis.call('LRANGE', KEYS[2], 0, tonumber(ARGV[2]) - 1)
 for _, id in ipairs(ids) do redis.call('XDEL', KEYS[6], id) end

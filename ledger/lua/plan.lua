@@ -10,6 +10,7 @@
 -- CRASH before: the entry is adopted and planned again.  after: a repeat answers ALREADY.
 
 -- include kinds
+-- include order
 local kinds = {'hash', 'hash', 'stream', 'hash', 'hash', 'zset', 'list', 'zset'}
 for i = 9, #KEYS, 2 do
   kinds[i], kinds[i + 1] = 'hash', 'list'
@@ -24,7 +25,7 @@ local function may_retire()
   return 0
 end
 if position == ARGV[3] then return {'ALREADY', position, may_retire()} end
-if position ~= ARGV[2] then return {'MISMATCH', position, 0} end
+if position ~= ARGV[2] or is_before(ARGV[3], position) then return {'MISMATCH', position, 0} end
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local open = 0

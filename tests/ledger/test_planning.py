@@ -63,6 +63,48 @@ async def test_a_take_whose_reply_was_lost_is_given_again_before_anything_new(de
     assert blocks_of((await take(desk)).entries) == [0]
 
 
+async def plan_two_of_three(desk: Desk) -> str:
+    """Three blocks, all of them handed out, two of them planned; the position."""
+    for block in range(3):
+        await desk.add_block(block)
+    taken = await take(desk)
+    prev = "0-0"
+    for entry in taken.entries[:2]:
+        assert (await plan(desk, entry, prev, desk.new_part(entry.block))).reply == "OK"
+        prev = entry.id
+    return prev
+
+
+@pytest.mark.parametrize("damage", ["destroyed", "0", "$"])
+async def test_a_group_that_was_lost_or_moved_follows_the_position_again(desk: Desk, damage: str) -> None:
+    position = await plan_two_of_three(desk)
+    stream = desk.keys.blocks(desk.p)
+    await desk.client.xgroup_destroy(stream, "delivery")
+    if damage != "destroyed":
+        await desk.client.xgroup_create(stream, "delivery", id=damage)
+    taken = await take(desk)
+    assert (taken.position, blocks_of(taken.entries)) == (position, [2]), "nothing again, and nothing left out"
+    before = await desk.client.hgetall(desk.keys.turn(desk.turn))
+    assert before["planned"] == "2"
+
+
+async def test_a_group_that_was_lost_is_made_where_the_owner_adopts(desk: Desk) -> None:
+    await plan_two_of_three(desk)
+    await desk.client.xgroup_destroy(desk.keys.blocks(desk.p), "delivery")
+    await desk.own("2:bbbb")
+    assert await adopt(desk, "new") == ("OK", 0)
+    assert blocks_of((await take(desk, "new")).entries) == [2]
+
+
+async def test_a_block_that_was_planned_is_never_planned_again(desk: Desk) -> None:
+    position = await plan_two_of_three(desk)
+    first = (await desk.client.xrange(desk.keys.blocks(desk.p)))[0][0]
+    again = BlockEntry(id=first, turn=desk.turn, block=0)
+    await desk.client.delete(desk.keys.part(desk.new_part(0).id))  # as if its record had expired
+    assert (await plan(desk, again, position, desk.new_part(0))).reply == "MISMATCH"
+    assert await desk.client.hget(desk.keys.committed(desk.p), "blocks") == position
+
+
 async def test_a_stale_owner_takes_and_adopts_nothing(desk: Desk) -> None:
     await desk.add_block(0)
     await desk.own("2:bbbb")

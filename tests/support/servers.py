@@ -100,6 +100,10 @@ class Server:
         """A plain client for looking; the caller closes it."""
         return redis.Redis(port=self.port, decode_responses=True, socket_timeout=10)
 
+    def change(self, *args: str) -> None:
+        """Add options that count from the next start on."""
+        self._args += args
+
     def stop(self) -> None:
         """End it in an orderly way (its data stays for another start)."""
         self._end(signal.SIGTERM)
