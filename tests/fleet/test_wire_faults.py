@@ -17,7 +17,7 @@ from tests.pipeline.normalize import gemini_streams as gemini
 from tests.pipeline.normalize import messages_streams as messages
 from tests.pipeline.normalize import streams as responses
 from tests.support import acp_agent
-from tests.support.upstream import Answerer, Ending, Upstream, error, json_body, raw
+from tests.support.upstream import Answerer, Ending, Upstream, error, html, json_body, raw
 from workers.config import LimitsConfig, UpstreamConfig
 
 STALL_MS = 2_000
@@ -72,6 +72,10 @@ def everywhere(wire: str) -> Iterable[Case]:
     )
     yield Case("storm", (busy("0.01"),), calm, slow, asked=4, retries=3)
     yield Case("wait for a day", (busy("86400"),), calm, slow, retries=3)
+    told = json_body({"error": {"code": "broken", "type": "t", "message": "It broke."}})
+    yield Case("an error in place of a stream", (told,), "failed broken", "It broke.")
+    page = html(200, "Come back later")
+    yield Case("a page in place of a stream", (page,), "failed upstream_bad_response", "Come back later")
     yield Case("reset after the end", (raw(*whole, ending="reset"),), "completed", text="All well.")
 
 

@@ -177,6 +177,23 @@ def test_a_secret_that_is_not_set_is_named() -> None:
     )
 
 
+def test_what_an_upstream_is_reached_by_must_be_there(tmp_path: Path) -> None:
+    way = {
+        "base_url": "https://x",
+        "proxy": "http://p:1",
+        "proxy_auth_env": "LOGIN",
+        "ca_file": str(tmp_path / "ca.pem"),
+    }
+    known = config(upstreams={"api": way})
+    assert [finding.advice for finding in diagnosis.secrets(known, {})] == [
+        "set it for the ingest processes, or its proxy will refuse them"
+    ]
+    assert list(diagnosis.secrets(known, {"LOGIN": "a:b"})) == []
+    assert one(list(diagnosis.authorities(known))).found == f"{tmp_path / 'ca.pem'} is no file here"
+    (tmp_path / "ca.pem").touch()
+    assert list(diagnosis.authorities(known)) == []
+
+
 def test_an_agent_whose_program_or_folder_is_not_there_is_named(tmp_path: Path) -> None:
     def found(**changes: Any) -> list[str]:
         agent = {"wire": "acp", "command": ["sh"], "cwd": str(tmp_path), **changes}

@@ -54,12 +54,13 @@ def _error(check: str, found: str, advice: str) -> Finding:
 def secrets(config: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
     """Every variable that holds a secret must be set where it is used."""
     for name, upstream in config.upstreams.items():
-        if upstream.api_key_env and not environ.get(upstream.api_key_env):
-            yield _warning(
-                f"upstream {name}",
-                f"{upstream.api_key_env} is not set here",
-                "set it for the ingest processes, or the upstream will refuse them",
-            )
+        for variable, whom in ((upstream.api_key_env, "the upstream"), (upstream.proxy_auth_env, "its proxy")):
+            if variable and not environ.get(variable):
+                yield _warning(
+                    f"upstream {name}",
+                    f"{variable} is not set here",
+                    f"set it for the ingest processes, or {whom} will refuse them",
+                )
     for name, target in config.targets.items():
         variable = target.token_env if MEDIA[target.channel].is_chat else target.secret_env
         if target.channel == "webhook" and not target.secret_env:
@@ -88,6 +89,15 @@ def agents(config: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
         else:
             continue
         yield _warning(f"upstream {name}", f"{found} here", f"{advice}, where ingest processes run")
+
+
+def authorities(config: Config) -> Iterator[Finding]:
+    """The certificates that an upstream is trusted by must be there."""
+    for name, upstream in config.upstreams.items():
+        if upstream.ca_file and not Path(upstream.ca_file).is_file():
+            yield _warning(
+                f"upstream {name}", f"{upstream.ca_file} is no file here", "put it there where ingest processes run"
+            )
 
 
 def owned_names(found: Sequence[Installed]) -> Iterator[Finding]:

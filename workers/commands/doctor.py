@@ -25,6 +25,7 @@ def doctor(as_json: Json = False) -> None:
         Finding(level=Level.OK, check="configuration", found="every value is known and every inequality holds"),
         *diagnosis.secrets(config, os.environ),
         *diagnosis.agents(config, os.environ),
+        *diagnosis.authorities(config),
         *diagnosis.owned_names(probes.distributions()),
         diagnosis.least_user(config),
         *asyncio.run(_server(config)),
