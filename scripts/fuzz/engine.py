@@ -102,7 +102,7 @@ def run(task: Task) -> Tally:
     """Try a process's share of the streams."""
     kept, tally = seeds(task.wires, task.corpus), Tally()
     numbers = range(task.first, task.streams, task.step)
-    marks = {len(numbers) // 5, len(numbers) * 2 // 5, len(numbers) * 3 // 5, len(numbers) * 4 // 5, len(numbers) - 1}
+    marks = {len(numbers) * tenth // 10 for tenth in range(2, 10)} | {len(numbers) - 1}
     for count, number in enumerate(numbers):
         wire, pieces, chunks = stream(task.seed, number, kept)
         started = time.process_time()
@@ -117,17 +117,19 @@ def run(task: Task) -> Tally:
             tally.refused[found.refused if len(tally.refused) < 200 else "other"] += 1
         if found.faults and len(tally.faults) < SHOWN:
             tally.faults.append({"number": number, "wire": wire, "faults": found.faults[:3]})
+            _say(task, f"{number} {wire}: {found.faults[0]}")
         if count in marks:
             gc.collect()
             tally.blocks.append(sys.getallocatedblocks())
             tally.rss_mib.append(psutil.Process().memory_info().rss >> 20)
-            if task.first == 0 and task.streams > 10_000:
-                print(
-                    f"{count + 1} of {len(numbers)}, faults {len(tally.faults)}, {tally.rss_mib[-1]} MiB",
-                    file=sys.stderr,
-                    flush=True,
-                )
+            _say(task, f"process {task.first}: {count + 1} of {len(numbers)}, {tally.rss_mib[-1]} MiB")
     return tally
+
+
+def _say(task: Task, words: str) -> None:
+    """Tell of a long run how it goes."""
+    if task.streams >= GROWTH_FROM:
+        print(words, file=sys.stderr, flush=True)
 
 
 def result(tallies: Sequence[Tally], seconds: float) -> dict[str, Any]:

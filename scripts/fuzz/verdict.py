@@ -26,8 +26,8 @@ FRAMES_PER_EVENT = (
     8  # an item that came as its end alone is told from its start on: added, part, delta, text, part, done
 )
 BYTES_PER_BYTE = 12  # an item is told whole at its start and its end, and once more in the terminal
-SDK_EVERY = 100
-AGAIN_EVERY = 3  # of those, what comes out is folded and decoded again
+SDK_EVERY = 250
+AGAIN_EVERY = 4  # of those, what comes out is folded and decoded again
 TEXTS = frozenset(
     f"response.{stem}.{end}"
     for stem in (

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pipeline.assemble import Answer
-from pipeline.output import Frame
-from pipeline.relay.funnel import Funnel
+from pipeline.events import Event
+from pipeline.output import Frame, Output
 from pipeline.turn import Turn
 from scripts.fuzz import engine
 from scripts.fuzz.__main__ import reduced
@@ -53,12 +53,14 @@ def faults(wire: str = "all", streams: int = 60) -> str:
 
 
 def number_twice(monkeypatch: pytest.MonkeyPatch) -> str:
-    taken = Funnel.take
-    monkeypatch.setattr(
-        Funnel,
-        "take",
-        lambda self: [Frame(one.number, one.event, one.data.replace(b":7}", b":6}")) for one in taken(self)],
-    )
+    pushed = Turn.push
+
+    def push(turn: Turn, event: Event, producer: str = "ingest") -> Output:
+        made = pushed(turn, event, producer)
+        made.frames = [Frame(one.number, one.event, one.data.replace(b":7}", b":6}")) for one in made.frames]
+        return made
+
+    monkeypatch.setattr(Turn, "push", push)
     return "not numbered 0..N"
 
 
