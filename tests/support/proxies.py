@@ -8,11 +8,14 @@ from urllib.parse import urlsplit
 
 
 class Proxy:
-    """Keeps the heads of the requests that it got. With `refuse` it answers each with that status and opens nothing."""
+    """Keeps the heads of the requests that it got. With `refuse` it answers each with that status and opens nothing; with
+    `is_dumb` it answers nothing at all.
+    """
 
-    def __init__(self, *, refuse: int | None = None) -> None:
+    def __init__(self, *, refuse: int | None = None, is_dumb: bool = False) -> None:
         self.heads: list[str] = []
         self._refuse = refuse
+        self._is_dumb = is_dumb
         self._server: asyncio.Server | None = None
         self._port = 0
         self._open: set[asyncio.StreamWriter] = set()
@@ -45,7 +48,9 @@ class Proxy:
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
             self.heads.append(head)
             method, target, _ = head.split("\r\n", 1)[0].split(" ")
-            if self._refuse is not None:
+            if self._is_dumb:
+                await reader.read()
+            elif self._refuse is not None:
                 writer.write(f"HTTP/1.1 {self._refuse} Refused\r\nContent-Length: 0\r\n\r\n".encode())
                 await writer.drain()
             elif method == "CONNECT":
@@ -57,6 +62,8 @@ class Proxy:
                 path = f"{url.path}?{url.query}" if url.query else url.path
                 begun = "\r\n".join([f"{method} {path} HTTP/1.1", *lines]).encode("latin-1")
                 await self._pass(reader, writer, str(url.hostname), int(url.port or 80), begun)
+        except asyncio.IncompleteReadError:
+            pass  # it was no HTTP, or nothing
         finally:
             self._open.discard(writer)
             writer.close()

@@ -216,6 +216,21 @@ async def test_what_a_proxy_refuses_has_not_been_asked(session: aiohttp.ClientSe
         assert failed.error.code == "upstream_unauthorized"
 
 
+async def test_a_proxy_that_answers_nothing_has_opened_nothing(session: aiohttp.ClientSession) -> None:
+    async with Upstream(text(WORDS), tls=server_tls()) as upstream, Proxy(is_dumb=True) as proxy:
+        config = configured(upstream, proxy=proxy.url, ca_file=CA, connect_timeout_ms=200)
+        failed = await failure_of(session, config)
+        assert (failed.error.code, failed.phase) == ("upstream_connect_failed", Phase.CONNECT)
+        assert failed.error.message == "no connection to the upstream within 200 ms"
+
+
+async def test_an_upstream_that_does_not_shake_hands_has_been_asked_nothing(session: aiohttp.ClientSession) -> None:
+    async with Proxy(is_dumb=True) as dumb:
+        config = UpstreamConfig(base_url=dumb.url.replace("http:", "https:"), connect_timeout_ms=200)
+        failed = await failure_of(session, config)
+        assert (failed.error.code, failed.phase) == ("upstream_connect_failed", Phase.CONNECT)
+
+
 async def test_a_proxy_that_is_not_there_is_named_without_its_address(session: aiohttp.ClientSession) -> None:
     async with Upstream(text(WORDS)) as upstream, Proxy() as proxy:
         await proxy.close()

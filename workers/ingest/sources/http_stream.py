@@ -110,7 +110,8 @@ async def open_source(
     session: aiohttp.ClientSession, request: UpstreamRequest, upstream: UpstreamConfig, clock: Clock
 ) -> HttpSource:
     """Send the request and wait for the status line; raise SourceError unless it is 200."""
-    limit = aiohttp.ClientTimeout(total=None, sock_connect=upstream.connect_timeout_ms / 1000)
+    # all of the way: a name to look up, a proxy that opens a tunnel, the handshake of TLS
+    limit = aiohttp.ClientTimeout(total=None, connect=upstream.connect_timeout_ms / 1000)
     patience_s = (upstream.connect_timeout_ms + upstream.read_timeout_ms) / 1000
     try:
         async with asyncio.timeout(patience_s):
@@ -122,7 +123,10 @@ async def open_source(
         raise SourceError(
             _error("upstream_bad_response", "what the upstream answered is no HTTP"), Phase.STATUS
         ) from None
-    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
+    except aiohttp.ConnectionTimeoutError:
+        message = f"no connection to the upstream within {upstream.connect_timeout_ms} ms"
+        raise SourceError(_error("upstream_connect_failed", message), Phase.CONNECT) from None
+    except (aiohttp.ClientConnectorError, aiohttp.InvalidURL) as error:
         raise SourceError(_error("upstream_connect_failed", _words(error)), Phase.CONNECT) from None
     except TimeoutError:
         raise SourceError(_stalled(upstream.read_timeout_ms), Phase.ANSWER) from None
