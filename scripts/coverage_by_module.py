@@ -1,7 +1,7 @@
 """Branch coverage of each part of the core by its own tests alone: `python -m scripts.coverage_by_module [PART …]`.
 
-A part whose lines are only met by the tests of its neighbours is not tested; so each part's tests run by themselves, and only that
-part's lines count. Prints what is missing; exit 1 where anything is. `# pragma: no cover` is listed with the reason beside it.
+A part whose lines are only met by the tests of its neighbours is not tested; so of a part's lines those alone count that its own
+tests met. Prints what is missing; exit 1 where anything is. `# pragma: no cover` is listed with the reason beside it.
 """
 
 import argparse
@@ -12,11 +12,15 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
 
+from coverage import Coverage
+
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = "tests/pipeline"
+PROCESSES = "2"
 
 WIRE = (
     "normalize/test_contract.py",
@@ -30,7 +34,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "codec.py": ("test_codec.py",),
     "errors.py": ("test_errors.py",),
     "events.py": ("test_events.py",),
-    "fences.py": ("test_assemble.py",),
+    "fences.py": ("test_fences.py",),
     "fold": ("fold", "turn", "test_turn.py"),
     "graphemes.py": ("test_answer.py", "test_assemble.py", "vectors/test_blocks.py"),
     "kinds": ("kinds",),
@@ -83,26 +87,36 @@ def tests_of(patterns: tuple[str, ...]) -> list[str]:
     return [str(path.relative_to(ROOT)) for pattern in patterns for path in sorted(ROOT.joinpath(TESTS).glob(pattern))]
 
 
-def measure(part: str, patterns: tuple[str, ...]) -> Iterator[Gap]:
-    """Run a part's own tests and yield what they leave out."""
-    with tempfile.TemporaryDirectory() as folder:
-        data, report = Path(folder, "data"), Path(folder, "report.json")
-        environment = {**os.environ, "COVERAGE_FILE": str(data)}
-        modules = ",".join(modules_of(part))
-        tests = tests_of(patterns)
-        program = [sys.executable, "-m", "coverage"]
-        run = [*program, "run", "-m", "pytest", "-q", "-p", "no:randomly", *tests]
-        subprocess.run(run, cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL)
-        subprocess.run(
-            [*program, "json", "-q", "-o", str(report), f"--include={modules}"], cwd=ROOT, env=environment, check=True
-        )
-        measured = json.loads(report.read_text(encoding="utf-8"))["files"]
-    for module in modules_of(part):
-        found = measured.get(module)
-        if found is None:
+def measured(parts: dict[str, tuple[str, ...]], folder: Path) -> Coverage:
+    """Run the tests of these parts, each line that they meet marked with the test that met it."""
+    data = folder / "data"
+    tests = sorted({test for patterns in parts.values() for test in tests_of(patterns)})
+    run = [sys.executable, "-m", "pytest", "-q", "-n", PROCESSES, "-p", "no:randomly", *tests]
+    options = ["--cov=pipeline", "--cov-branch", "--cov-context=test", "--cov-report="]
+    subprocess.run(
+        [*run, *options],
+        cwd=ROOT,
+        env={**os.environ, "COVERAGE_FILE": str(data)},
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    coverage = Coverage(data_file=str(data), config_file=str(ROOT / "pyproject.toml"))
+    coverage.load()
+    return coverage
+
+
+def gaps(coverage: Coverage, part: str, patterns: tuple[str, ...], folder: Path) -> Iterator[Gap]:
+    """What a part's own tests leave out of it. What a module does when it is imported, no test does."""
+    report, modules = folder / "report.json", modules_of(part)
+    contexts = [f"^{re.escape(test)}(/|::)" for test in tests_of(patterns)]
+    coverage.json_report(outfile=str(report), include=modules, contexts=["^$", *contexts])
+    found = json.loads(report.read_text(encoding="utf-8"))["files"]
+    for module in modules:
+        lines = found.get(module)
+        if lines is None:
             yield Gap(module, [0], [])
-        elif found["missing_lines"] or found["missing_branches"]:
-            yield Gap(module, found["missing_lines"], found["missing_branches"])
+        elif lines["missing_lines"] or lines["missing_branches"]:
+            yield Gap(module, lines["missing_lines"], lines["missing_branches"])
 
 
 def unmeasured() -> list[str]:
@@ -126,12 +140,14 @@ def main(wanted: list[str]) -> int:
     """Measure the parts, all of them where none is named."""
     parts = {name: tests for name, tests in PARTS.items() if not wanted or name in wanted}
     missing = 0
-    for part, patterns in parts.items():
-        gaps = list(measure(part, patterns))
-        missing += len(gaps)
-        print(f"{part}: {'whole' if not gaps else 'missing'}", flush=True)
-        for gap in gaps:
-            print(f"  {gap.module}: lines {gap.lines or '-'}, branches {gap.branches or '-'}", flush=True)
+    with tempfile.TemporaryDirectory() as folder, chdir(ROOT):
+        coverage = measured(parts, Path(folder))
+        for part, patterns in parts.items():
+            left_out = list(gaps(coverage, part, patterns, Path(folder)))
+            missing += len(left_out)
+            print(f"{part}: {'whole' if not left_out else 'missing'}", flush=True)
+            for gap in left_out:
+                print(f"  {gap.module}: lines {gap.lines or '-'}, branches {gap.branches or '-'}", flush=True)
     for module in unmeasured():
         missing += 1
         print(f"{module}: no part names it")

@@ -113,3 +113,12 @@ def test_a_first_line_of_marks_that_holds_a_mark_was_no_fence() -> None:
         text = first + "` and more\nand a line\n"
         blocks = pushed(list(text), min_chars=1, max_chars=20)
         assert text_of(blocks) == text
+
+
+def test_reasoning_behind_a_call_gives_out_the_text_before_it() -> None:
+    made = answer(tool_lines="none")
+    made.text("Text.", 0)
+    made.tool(ToolStarted(seq=1, at=0, item=1, call_id="k", name="f", kind="function"))
+    made.text("More.", 2)
+    made.tool(ToolFinished(seq=2, at=0, item=1, call_id="k", status="completed"))
+    assert [block.text for block in made.reasoning("Hm.", (3, 0))] == ["More."]

@@ -3,6 +3,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pipeline.assemble import Assembler
+from pipeline.assemble.cuts import blank_cut, sentence_cut
 from pipeline.output import Block
 from pipeline.settings import StreamSettings, resolve
 
@@ -250,3 +251,14 @@ def test_an_idle_event_is_wanted_only_when_enough_is_held() -> None:
 )
 def test_settings_are_clamped(given_settings: dict[str, object], expected: StreamSettings) -> None:
     assert resolve(given_settings) == expected
+
+
+def test_a_cut_within_a_line_is_the_last_that_there_is_room_for() -> None:
+    text = "One. Two. Three. Four"
+    for room, end in ((16, 16), (15, 9), (8, 4)):
+        cut = sentence_cut(text, [(0, len(text))], 1, room)
+        assert (cut.end if cut is not None else None) == end
+    assert sentence_cut(text, [(0, len(text))], 1, 3) is None
+    before = blank_cut(text, [(0, 9), (10, 21)], 1, 12)
+    assert before is not None
+    assert (before.end, before.rest) == (4, 5)

@@ -6,9 +6,11 @@ import pytest
 
 from pipeline.events import Status, TextDelta, ToolFinished, ToolStarted
 from pipeline.limits import Limits
+from pipeline.normalize.chat import ChatAdapter
 from pipeline.normalize.intake import Form, Intake
 from pipeline.normalize.jsonarray import ObjectSplitter
 from pipeline.normalize.leniency import read_object
+from pipeline.normalize.stamp import Stamp
 from tests.pipeline.normalize import acp_lines as acp
 from tests.pipeline.normalize import chat_streams as chat
 from tests.pipeline.normalize import gemini_streams as gemini
@@ -243,3 +245,17 @@ def test_gemini_what_is_news_behind_the_end_rides_with_it_and_a_tool_may_ask_not
     events = gemini.run(gemini.body(gemini.chunk({"toolCall": {"toolType": "T", "id": "t"}}), gemini.STOP, late))
     assert "'late': 1" in rode_beside(events[-1:])
     assert texts(events) == []
+
+
+def test_an_array_past_its_bound_gives_nothing_more() -> None:
+    splitter = ObjectSplitter(Limits(json_body_bytes=8))
+    assert splitter.feed(b'[{"a": 1},{"b": 1, "c": 2}') == [b'{"a": 1}']
+    assert splitter.exceeded == "json_body_bytes"
+    assert splitter.feed(b',{"d": 1}]') == []
+
+
+def test_chat_what_comes_behind_the_reason_makes_the_end_unsure() -> None:
+    for more, unsure in ((chat.text("b"), True), (chat.chunk({}, usage={"total_tokens": 1}), False)):
+        adapter = ChatAdapter(stamp=Stamp())
+        adapter.feed(chat.body(chat.text("a"), chat.STOP, more))
+        assert adapter.unsure is unsure

@@ -11,8 +11,9 @@ from pipeline.project import telegram
 from pipeline.project.dialect import Dialect
 from pipeline.project.measure import MEASURES
 from pipeline.project.packing import Packer
-from pipeline.project.pieces import Text
+from pipeline.project.pieces import Drop, Lead, Text
 from pipeline.project.registry import profile_of, project, shown
+from pipeline.project.tables import columns
 from pipeline.project.walking import Walker
 
 CHATS = ("discord", "slack", "telegram", "matrix")
@@ -44,6 +45,7 @@ FORMS = [
     ("![alt](https://a.example/i.png) text", ["alt", "text"]),
     ("a<br>b and **bold** *em* ~~gone~~", ["a", "b", "bold", "em", "gone"]),
     ("one \\[ x \\] two", ["one", "two"]),
+    ("a\n\n$$\nx^2\n\nb", ["a", "x^2", "b"]),
 ]
 
 
@@ -147,6 +149,18 @@ def test_packing_that_stands_still_is_refused() -> None:
 def test_packing_by_itself_cuts_at_any_character_and_ends_in_no_blank() -> None:
     packer = Packer(MEASURES["codepoints"], 4, None)
     assert packer.pack([Text("abcdefghij"), Text(" ")]) == ["abcd", "efgh", "ij"]
+
+
+def test_of_the_leads_that_wait_the_one_that_lost_its_text_is_dropped() -> None:
+    packer = Packer(MEASURES["codepoints"], None, None)
+    assert packer.pack([Lead("- "), Lead("> "), Drop("- "), Text("x"), Drop("> ")]) == ["> x"]
+
+
+@pytest.mark.parametrize(
+    ("text", "width"), [("ab", 2), ("é", 1), ("日本", 4), ("😀", 2), ("☀️", 2), ("🇳🇴", 2), ("👨‍👩‍👧", 2), ("e\u0301", 1)]
+)
+def test_columns_are_those_of_a_monospaced_font(text: str, width: int) -> None:
+    assert columns(text) == width
 
 
 def test_tokens_that_nobody_knows_are_passed_over() -> None:
