@@ -237,7 +237,7 @@ def test_unknown_and_dead_deliveries_are_warnings_with_the_command_that_lists_th
         finding for finding in diagnosis.fleet(fleet(partition(unknown=2, dead=1))) if finding.check == "deliveries"
     ]
     assert levels(found) == [Level.WARNING, Level.WARNING]
-    assert "ledger --state unknown" in found[0].advice
+    assert "ledger list --state unknown" in found[0].advice
 
 
 def test_a_stream_without_its_group_and_a_suspect_are_told() -> None:
