@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from tests.support.upstream import HEADERS, Upstream, error, html, json_body, raw, reset, text
+from tests.support.upstream import HEADERS, Ending, Upstream, error, html, json_body, raw, reset, text
 from tests.support.waiting import wait_until
 from workers.config import UpstreamConfig
 from workers.ingest.failures import Phase, SourceError
@@ -118,6 +118,22 @@ async def test_a_cut_body_is_truncated(upstream: Upstream, session: aiohttp.Clie
     for _ in range(2):
         failed = await failure_of(session, configured(upstream.base_url))
         assert (failed.error.code, failed.phase) == ("upstream_truncated", Phase.BODY)
+
+
+@pytest.mark.parametrize("ending", ["cut", "reset"])
+async def test_what_came_before_the_connection_broke_is_read_although_nobody_was_reading(
+    upstream: Upstream, session: aiohttp.ClientSession, ending: Ending
+) -> None:
+    upstream.then(raw(b"data: 1\n\n", b"data: 2\n\n", b"data: 3\n\n", ending=ending))
+    upstream.pause_before(1)
+    source = await opened(session, configured(upstream.base_url))
+    assert await source.read() == b"data: 1\n\n"
+    upstream.release()
+    await wait_until(lambda: source._response.content.exception() is not None, "the connection to break")
+    assert await source.read() == b"data: 2\n\ndata: 3\n\n"
+    with pytest.raises(SourceError, match="closed the connection before its answer ended"):
+        await source.read()
+    source.close()
 
 
 async def test_a_reset_before_the_answer_may_have_been_processed(

@@ -29,6 +29,8 @@ ERROR_BODY_BYTES = 64 * 1024
 STOOD_STILL_MS = 500
 """A time-out that is so late shows that the process did not run: frozen, or on a machine that slept."""
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+HEADER_BYTES = 64 * 1024
+"""Of one header of an answer: gateways send long ones."""
 READ_BUFFER_BYTES = 32 * 1024
 """The client stops reading the socket at twice this; the rest waits in the kernel and at the upstream."""
 
@@ -42,6 +44,7 @@ def open_session() -> aiohttp.ClientSession:
         auto_decompress=False,
         trust_env=False,
         read_bufsize=READ_BUFFER_BYTES,
+        max_field_size=HEADER_BYTES,
     )
 
 
@@ -54,6 +57,7 @@ class HttpSource:
         self._clock = clock
         self._unpacker = Unpacker(_encoding(response))
         self._has_begun = False
+        self._broken: Exception | None = None
 
     def introduce(self, adapter: Adapter) -> None:
         """Nothing is known here that the body does not say."""
@@ -91,6 +95,24 @@ class HttpSource:
         return b""
 
     async def _wait(self) -> bytes:
+        """Wait for bytes; what had come before the connection broke comes first, then the break."""
+        if self._broken is not None:
+            raise self._broken
+        try:
+            return await self._patiently()
+        except (aiohttp.ClientError, OSError) as error:
+            if isinstance(error, TimeoutError) or not (rest := self._left_behind()):
+                raise
+            self._broken = error
+            return rest
+
+    def _left_behind(self) -> bytes:
+        """The bytes that came while nobody read, and that the client throws away when the connection breaks."""
+        content = self._response.content
+        content.set_exception(None)  # type: ignore[arg-type]  # else nothing can be read any more
+        return content.read_nowait()
+
+    async def _patiently(self) -> bytes:
         """Wait for bytes. A time-out that ran while this process stood still says nothing of the upstream: it is given another."""
         while True:
             began = self._clock.boottime_ms()
