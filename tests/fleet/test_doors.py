@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from ledger.keys import Keyspace
 from ledger.rights import acl_rule
+from ledger.turns import read_turn
 from tests.fleet.crashing import FIRST_GATE, SECOND_GATE, Told, stage
 from tests.support.fleet import Fleet
 from tests.support.sentinel import Watched
@@ -53,6 +54,22 @@ async def doctor(monkeypatch: pytest.MonkeyPatch, **settings: object) -> dict[st
         monkeypatch.setenv(f"FOLDLINE_REDIS_{name.upper()}", str(value))
     result = await asyncio.to_thread(CliRunner().invoke, build(run_role, ROLES), ["doctor", "--json"])
     return {finding["check"]: finding for finding in json.loads(result.stdout)["findings"]}
+
+
+async def operate(monkeypatch: pytest.MonkeyPatch, url: str, fleet: Fleet, turn: str) -> None:
+    """Every command of an operator, as the user of the address."""
+    monkeypatch.setenv("FOLDLINE_REDIS_URL", url)
+    monkeypatch.setenv("FOLDLINE_REDIS_PARTITIONS", str(fleet.keys.partitions))
+    part = (await fleet.parts(turn))[0].id
+    commands = (
+        ["turns"], ["turn", turn], ["refold", turn], ["keys", "add", "acme"], ["keys", "list"], ["shadow", "set", "acp", "shadow"],
+        ["shadow", "set", "acp", "default"], ["shadow", "modes"], ["shadow", "report"], ["ledger", "list", "--state", "sent"],
+        ["ledger", "list"], ["ledger", "show", part], ["ledger", "purge", "--state", "sent"], ["forget", "--tenant", "test"],
+    )  # fmt: skip
+    for words in commands:
+        result = await asyncio.to_thread(CliRunner().invoke, build(run_role, ROLES), [*words, "--json"])
+        assert result.exit_code == 0, (words, result.output)
+    assert await fleet.run(read_turn(fleet.keys, turn)) is None
 
 
 async def refused(fleet: Fleet, role: str, **environ: str) -> str:
@@ -105,7 +122,9 @@ async def test_a_turn_is_carried_by_the_least_user_that_the_doctor_prints(
                 client.execute_command("ACL", "LOG", "RESET")
             for role in (*CARRIERS, "gateway"):
                 await s.fleet.start(role)
-            assert await s.told(await s.submit()) == undisturbed
+            turn = await s.submit()
+            assert await s.told(turn) == undisturbed
+            await operate(alone, url, s.fleet, turn)
             with server.client() as client:
                 denied = {row["object"] for row in client.acl_log()}
             assert denied <= {"client|setinfo"}, "the client's own introduction, which it does without"

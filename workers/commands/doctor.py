@@ -45,9 +45,8 @@ async def _server(config: Config) -> list[Finding]:
     findings: list[Finding] = []
     try:
         async with open_ledger(config) as ledger:
-            findings = [*diagnosis.rights(await probes.read_missing_rights(ledger))]
             server = await probes.read_server(ledger)
-            findings += [
+            findings = [
                 *diagnosis.version(server),
                 *diagnosis.memory(server),
                 *diagnosis.persistence(server, config),
@@ -57,6 +56,7 @@ async def _server(config: Config) -> list[Finding]:
             mismatch = list(diagnosis.cluster(server, config))
             if mismatch:  # the keys cannot be asked for with the wrong kind of client
                 return [*findings, *mismatch]
+            findings += diagnosis.rights(await probes.read_missing_rights(ledger))
             return [*findings, *diagnosis.fleet(await probes.read_fleet(ledger))]
     except SchemaMismatch as error:
         return [*findings, diagnosis.wrong_schema(error)]
