@@ -35,8 +35,8 @@ def read_leniently(text: str) -> Frame | None:
         value = json.loads(text, parse_constant=lambda _: None)
         if not isinstance(value, dict):
             return None
-        # half a surrogate pair cannot be written again: it becomes what a bad byte becomes
-        clean = json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+        # half a surrogate pair cannot be written again: it becomes what a bad byte becomes, one for each
+        clean = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         frame: Frame = msgspec.json.decode(clean)
     except (ValueError, RecursionError):
         return None

@@ -68,7 +68,10 @@ def follow(scribe: Scribe, data: bytes) -> bool:
         if delta.obfuscation is not UNSET:
             wire["obfuscation"] = delta.obfuscation
         if delta.logprobs:
-            wire["logprobs"] = _value(delta.logprobs)
+            try:
+                wire["logprobs"] = _value(delta.logprobs)
+            except DecodeError:  # its strings were not looked at before
+                return False
     scribe.keep(route.slot, delta.delta)
     scribe.delta(event.item, event.content, event.track, delta.delta, wire)
     return True

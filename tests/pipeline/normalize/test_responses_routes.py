@@ -67,6 +67,15 @@ def test_what_is_nested_too_deep_is_malformed_wherever_it_comes() -> None:
     assert len(statuses(events, "malformed")) == 1
 
 
+@pytest.mark.parametrize("odd", [b'"\xff"', b'"\\ud83d"'])
+def test_what_goes_with_a_text_may_be_spoiled_within(odd: bytes) -> None:
+    first = body(added(message()), *(delta(text) | {"logprobs": []} for text in "ab"))
+    spoiled = body(delta("c") | {"logprobs": ["?"]}).replace(b'"?"', odd)
+    told = [event for event in run(first + spoiled + body(delta("d"), completed())) if isinstance(event, TextDelta)]
+    assert [event.text for event in told] == ["a", "b", "c", "d"]
+    assert (told[2].wire or {})["logprobs"] == ["\ufffd"]
+
+
 def test_bounds_hold_for_deltas_that_are_alike() -> None:
     told = streamed(*(delta("word") for _ in range(9)), limits=Limits(item_text_chars=20))
     assert len(told) == 6
