@@ -14,7 +14,7 @@ import pytest
 from ledger.log import entries_of, read_entries
 from pipeline.codec import decode_batch
 from pipeline.events import TextDelta
-from tests.support.fleet import Fleet
+from tests.support.fleet import Fleet, Worker
 from tests.support.receivers import Receiver
 from tests.support.servers import Server
 from tests.support.stored import stored
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 WORDS = "\n\n".join(f"Paragraph {number} of an answer that is read again and again." for number in range(6))
 PIECES = 12
 EVENTS = PIECES + 8
-SLOW = {"side_effects": False, "resumable": True, "read_timeout_ms": 60_000}
+SLOW = {"side_effects": False, "resumable": True, "read_timeout_ms": 60_000, "connect_retries": 12}
 
 
 @dataclass
@@ -45,6 +45,9 @@ class Stage:
     fleet: Fleet
     upstream: Upstream
     receiver: Receiver
+    back: Fleet
+    gateway: Worker | None = None
+    """Of the fleet behind, where the upstream is one."""
     turn: str = ""
 
     async def submit(self) -> None:
@@ -95,6 +98,7 @@ async def stage(server: Server, folder: Path, *, behind_gateway: bool) -> AsyncI
         back_upstreams = {"sample": {"base_url": upstream.base_url, **SLOW, "resumable": False}}
         async with Fleet(f"{server.url.rpartition('/')[0]}/1", back_folder, upstreams=back_upstreams) as back:
             base_url = upstream.base_url
+            gateway = None
             if behind_gateway:
                 for role in ("ingest", "fold"):
                     await back.start(role)
@@ -103,7 +107,7 @@ async def stage(server: Server, folder: Path, *, behind_gateway: bool) -> AsyncI
             upstreams = {"sample": {"base_url": base_url, **SLOW}}
             targets = {"hook": {"channel": "webhook", "url": receiver.url}}
             async with Fleet(server.url, front_folder, upstreams=upstreams, targets=targets) as fleet:
-                yield Stage(fleet, upstream, receiver)
+                yield Stage(fleet, upstream, receiver, back, gateway)
 
 
 async def undisturbed_run(server: Server, folder: Path, *, behind_gateway: bool) -> Told:
@@ -133,10 +137,42 @@ async def test_ingest_killed_at_every_event_leaves_the_undisturbed_stream(
         s.upstream.release()
         told = await s.told()
         record = await s.fleet.turn(s.turn)
+        assert s.upstream.received[-1].written == EVENTS, "an event at which nobody was killed"
     assert record.ingest_epoch == EVENTS
     assert told.events == undisturbed.events
     assert told.frames == undisturbed.frames
     assert told.texts == undisturbed.texts
+
+
+async def test_an_upstreams_gateway_killed_while_it_streams_leaves_the_undisturbed_stream(
+    redis_server: Server, tmp_path: Path
+) -> None:
+    """Ingest lives, and the connection that it reads is lost, again and again."""
+    (tmp_path / "undisturbed").mkdir()
+    undisturbed = await undisturbed_run(redis_server, tmp_path / "undisturbed", behind_gateway=True)
+    async with stage(redis_server, tmp_path, behind_gateway=True) as s:
+        s.upstream.pause_before(1)
+        for role in ("ingest", "fold", "delivery"):
+            await s.fleet.start(role)
+        await s.submit()
+        for number in range(1, EVENTS, 4):
+            s.upstream.release(number)
+            await s.published(number)
+            assert s.gateway is not None
+            await s.gateway.kill()
+            environ = {"FOLDLINE_GATEWAY_PORT": str(s.gateway.port)}
+            s.gateway = replace_port(await s.back.start("gateway", environ=environ), s.gateway.port)
+        s.upstream.release()
+        told = await s.told()
+        record = await s.fleet.turn(s.turn)
+    assert record.ingest_epoch == 1
+    assert told == undisturbed
+
+
+def replace_port(worker: Worker, port: int) -> Worker:
+    """The gateway listens where it was told to, not where a new one would."""
+    worker.port = port
+    return worker
 
 
 @pytest.mark.parametrize(

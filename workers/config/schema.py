@@ -209,7 +209,9 @@ class UpstreamConfig(Section, frozen=True, kw_only=True):
     """No byte for so long. A comment that only keeps the connection is a sign of life here; a turn without any event for
     ``limits.silence_ms`` ends all the same."""
     connect_retries: int = 3
+    """Also how often in a row a response is read again in vain, where it is kept (`resumable`)."""
     resumable: bool = False
+    """It keeps its responses: one whose reader died, or whose connection was lost, is read again and goes on."""
     side_effects: bool = True
     """False: a request may be made a second time after its first carrier died unanswered."""
     runtime: Literal["main", "subagent", "acp"] = "main"

@@ -36,6 +36,9 @@ HOPELESS = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billi
 BUSY = frozenset({429, 503, 529})
 """An upstream that says so has not begun with the request; 529 is Anthropic's word for it."""
 
+LOST_CONNECTION = frozenset({"upstream_truncated", "upstream_stalled"})
+"""What may be the connection's end alone, and not the answer's."""
+
 
 class Phase(Enum):
     """How far a request had come when it failed."""

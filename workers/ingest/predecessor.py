@@ -12,8 +12,8 @@ from pipeline.errors import EventRefused
 from pipeline.events import Event, TurnStarted
 from workers.ingest.failures import SourceError
 from workers.ingest.publisher import Bench
-from workers.ingest.replay import fingerprint, is_sign_of_life
-from workers.ingest.takeover import MAX_RESTARTS, is_ours
+from workers.ingest.replay import Said
+from workers.ingest.takeover import MAX_RESTARTS
 from workers.streams.patience import patiently
 
 HEAD_EVENTS = MAX_RESTARTS + 2
@@ -25,14 +25,13 @@ class Past:
     """What earlier ingest processes published of a turn: its first events, and all that the upstream said, as fingerprints."""
 
     head: list[Event] = field(default_factory=list)
-    said: list[bytes] = field(default_factory=list)
+    said: Said = field(default_factory=Said)
 
     def add(self, event: Event) -> None:
         """Take the next event of the log."""
         if len(self.head) < HEAD_EVENTS:
             self.head.append(event)
-        if not is_ours(event) and not is_sign_of_life(event):
-            self.said.append(fingerprint(event))
+        self.said.note(event)
 
 
 def read_started(record: TurnRecord) -> TurnStarted:

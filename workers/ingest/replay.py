@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import msgspec
 
 from pipeline.codec import encode
-from pipeline.events import Event, Status
+from pipeline.events import Event, Status, TurnStarted
 
 
 class OtherAnswerError(Exception):
@@ -41,6 +41,27 @@ class Replay:
             raise OtherAnswerError
         self._at += 1
         return None
+
+
+class Said:
+    """What the upstream has said of a turn so far, as fingerprints in order: what must come again when it is read again."""
+
+    def __init__(self) -> None:
+        self._prints: list[bytes] = []
+
+    def note(self, event: Event) -> None:
+        """Take the next event of the log."""
+        if not is_ours(event) and not is_sign_of_life(event):
+            self._prints.append(fingerprint(event))
+
+    def again(self, next_seq: int) -> Replay:
+        """Expect all of it again, and then events from this number on."""
+        return Replay(self._prints, next_seq=next_seq)
+
+
+def is_ours(event: Event) -> bool:
+    """Whether the event says nothing of the upstream's: it was emitted before the upstream had answered."""
+    return isinstance(event, TurnStarted) or (isinstance(event, Status) and event.name == "restarted")
 
 
 def fingerprint(event: Event) -> bytes:

@@ -17,17 +17,17 @@ import aiohttp
 import msgspec
 
 from ledger.turns import Claimed, ClaimStatus, RenewReply
-from pipeline.events import TERMINALS, Event, Status, TextDelta, TurnStarted
+from pipeline.events import TERMINALS, Event, Status, TextDelta, TurnFailed, TurnStarted
 from pipeline.limits import limits_from
 from pipeline.normalize.registry import WIRES, Adapter
 from pipeline.normalize.stamp import Stamp
 from workers.config import IngestConfig, UpstreamConfig
 from workers.ingest.bounds import LagGate
-from workers.ingest.ending import label, last_word, unfinished
-from workers.ingest.failures import RetryRules, SourceError, retry_delay_ms
+from workers.ingest.ending import TRUNCATED, UNEXPLAINED, label, last_word, unfinished
+from workers.ingest.failures import LOST_CONNECTION, Phase, RetryRules, SourceError, retry_delay_ms
 from workers.ingest.predecessor import read_past, read_started
 from workers.ingest.publisher import Bench, Publisher, Verdict
-from workers.ingest.replay import OtherAnswerError, Replay
+from workers.ingest.replay import OtherAnswerError, Replay, Said
 from workers.ingest.requests import RequestError, UpstreamRequest, build, build_cancel, build_reattach
 from workers.ingest.sources.agents import Agents
 from workers.ingest.sources.contract import Source
@@ -67,7 +67,10 @@ class Runner:
         self._stamp = Stamp(at=bench.clock.now_ms(), seq=claimed.next_seq)
         self._started: TurnStarted | None = None
         self._upstream_id: str | None = None
+        self._said: Said | None = None
         self._replay: Replay | None = None
+        self._ending: list[Event] | None = None
+        """How the turn ends if an answer whose connection was lost cannot be read again."""
         self._adapter: Adapter | None = None
         self._source: Source | None = None
         self._waiting: asyncio.TimerHandle | None = None
@@ -158,15 +161,7 @@ class Runner:
             if self._started is None:
                 return
             upstream = self._find_upstream(self._started)
-            request = await self._go_on(upstream)
-            source = await self._open(upstream, request)
-            try:
-                hit("ingest.after_open")
-                self._source = source
-                await self._read(source, self._started)
-            finally:
-                self._source = None
-                source.close()
+            await self._answer(upstream, await self._go_on(upstream), self._started)
         except SourceError as failure:
             self._failure = failure
         except RequestError as error:
@@ -179,6 +174,7 @@ class Runner:
         """Choose how the turn goes on, and return its request when the server has all that was emitted so far."""
         claimed = self._claimed
         past = await read_past(self._bench, claimed)
+        self._said = past.said if upstream.resumable else None
         plan = decide(claimed.next_seq, past.head, side_effects=upstream.side_effects, resumable=upstream.resumable)
         if plan is Plan.LOST:
             self._log.warning("ingest_lost", next=claimed.next_seq, claims=claimed.claims)
@@ -186,7 +182,7 @@ class Runner:
         ident = response_of(past.head) if plan is Plan.REATTACH else None
         if ident is not None:
             self._upstream_id = ident
-            self._replay = Replay(past.said, next_seq=claimed.next_seq)
+            self._replay = past.said.again(claimed.next_seq)
             self._log.info("upstream_reattached", next=claimed.next_seq, claims=claimed.claims)
             return build_reattach(upstream, ident, self._outside.environ)
         if plan is Plan.RESTART:
@@ -196,6 +192,60 @@ class Runner:
         request = build(upstream, claimed.record.request, self._outside.environ)
         await self.publisher.acknowledged(self._stamp.seq)
         return request
+
+    async def _answer(self, upstream: UpstreamConfig, request: UpstreamRequest, started: TurnStarted) -> None:
+        """Read the answer; one that the upstream keeps, again when the connection is lost, while that brings something new."""
+        batcher = self.publisher.batcher
+        fruitless = 0
+        while True:
+            begun = batcher.next_seq
+            failure = await self._attempt(upstream, request, started)
+            if batcher.has_terminal:
+                return
+            fruitless = 1 if batcher.next_seq > begun else fruitless + 1
+            ident, is_tried = self._upstream_id, fruitless > upstream.connect_retries
+            if self._said is None or ident is None or is_tried or not self._is_cut(failure):
+                if failure is not None and self._ending is None:
+                    raise failure
+                return
+            self._replay = self._said.again(batcher.next_seq)
+            request = build_reattach(upstream, ident, self._outside.environ)
+            config = self._bench.config
+            delay_ms = min(config.retry_base_ms << (fruitless - 1), config.retry_max_ms)
+            metrics.INGEST_RETRIES.labels(reason=failure.error.code if failure is not None else TRUNCATED).inc()
+            self._log.info("upstream_reattached", next=batcher.next_seq, attempt=fruitless, delay_ms=delay_ms)
+            await asyncio.sleep(entropy.jitter(delay_ms, delay_ms * 1.25) / 1000)
+
+    async def _attempt(
+        self, upstream: UpstreamConfig, request: UpstreamRequest, started: TurnStarted
+    ) -> SourceError | None:
+        """Open the upstream and read to the end of what it sends; return what went wrong with it."""
+        try:
+            source = await self._open(upstream, request)
+            try:
+                hit("ingest.after_open")
+                self._source = source
+                await self._read(source, started)
+            finally:
+                self._source = None
+                source.close()
+        except SourceError as failure:
+            return failure
+        return None
+
+    def _is_cut(self, failure: SourceError | None) -> bool:
+        """Whether the connection was lost and not the answer: then it can be read again. Keeps how the turn ends if it cannot."""
+        is_lost = failure is None or (failure.phase is Phase.BODY and failure.error.code in LOST_CONNECTION)
+        if self._is_behind:
+            return is_lost
+        self._ending, self._failure = self._drain(), failure
+        last = self._ending[-1] if self._ending else None
+        return is_lost and isinstance(last, TurnFailed) and last.error.code in UNEXPLAINED
+
+    @property
+    def _is_behind(self) -> bool:
+        """Whether an answer that is read again has not come to the log's end."""
+        return self._replay is not None and not self._replay.is_over
 
     async def _open(self, upstream: UpstreamConfig, request: UpstreamRequest) -> Source:
         """Send the request, again where the rules allow it."""
@@ -229,8 +279,9 @@ class Runner:
     async def _read(self, source: Source, started: TurnStarted) -> None:
         adapter = WIRES[started.wire](stamp=self._stamp, limits=limits_from(started.limits))
         source.introduce(adapter)
-        self._adapter = adapter
         while not adapter.ended:
+            if not self._is_behind:  # its state is the log's end: it can say how the turn ends
+                self._adapter, self._ending, self._failure = adapter, None, None
             await self._wait_for_room()
             chunk = await source.read()
             if not chunk:
@@ -270,15 +321,18 @@ class Runner:
         if batcher.has_terminal:
             return
         self._stamp.at = self._bench.clock.now_ms()
-        if self._replay is not None and not self._replay.is_over:  # it ended before it reached the log's end
-            self._replay = None
-            self._stamp.seq = batcher.next_seq
+        ending = self._ending
+        if ending is None and self._is_behind:  # it ended before it reached the log's end
+            ending = []
             self._failure = SourceError.ours(
                 "ingest_lost", "the upstream could not be read again; what was read is kept"
             )
-        else:
-            for event in self._drain():
-                self._put(self._last_word(event) if isinstance(event, TERMINALS) else event)
+        ending = self._drain() if ending is None else ending
+        self._replay = None
+        for event in ending:
+            word = self._last_word(event) if isinstance(event, TERMINALS) else event
+            self._put(msgspec.structs.replace(word, seq=batcher.next_seq))
+        self._stamp.seq = batcher.next_seq
         if not batcher.has_terminal:
             self._put(self._last_word(unfinished(*self._stamp.next())))
 
@@ -324,6 +378,8 @@ class Runner:
         if self._first_text is None and isinstance(event, TextDelta) and event.track == "text":
             self._first_text = event.seq
         self.publisher.put(event)
+        if self._said is not None:
+            self._said.note(event)
 
     def _note_first_text(self, acknowledged: int) -> None:
         if self._first_text is not None and self._first_text < acknowledged:

@@ -9,8 +9,8 @@ declared resumable is asked for the same response again, and its stream goes on 
 from collections.abc import Sequence
 from enum import Enum
 
-from pipeline.events import Event, Status, TurnStarted
-from workers.ingest.replay import is_sign_of_life
+from pipeline.events import Event, Status
+from workers.ingest.replay import is_ours, is_sign_of_life
 
 MAX_RESTARTS = 5
 """A request that kills its process each time must not go round for ever."""
@@ -23,11 +23,6 @@ class Plan(Enum):
     RESTART = "restart"  # the request is made again, after a status that says so
     REATTACH = "reattach"  # the upstream's response is read again, and goes on where the log ends
     LOST = "lost"  # the turn ends as `ingest_lost`
-
-
-def is_ours(event: Event) -> bool:
-    """Whether the event says nothing of the upstream's: it was emitted before the upstream had answered."""
-    return isinstance(event, TurnStarted) or (isinstance(event, Status) and event.name == "restarted")
 
 
 def upstream_id_of(event: Event) -> str | None:
