@@ -74,7 +74,7 @@ async def fleet(redis_url: str, found: list[Case], folder: Path) -> AsyncIterato
         roles = [asyncio.create_task(role.run(config, stop)) for role in (ingest, fold)]
         try:
             url = f"http://127.0.0.1:{gateway.port}/v1"
-            async with AsyncOpenAI(base_url=url, api_key="none", max_retries=0, timeout=TURN_S) as client:
+            async with AsyncOpenAI(base_url=url, api_key="none", max_retries=2, timeout=TURN_S) as client:
                 yield client
         finally:
             stop.set()
