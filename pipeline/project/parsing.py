@@ -25,6 +25,7 @@ _INLINE_MATH = re.compile(
 )
 _FORMULA = re.compile(r"[\\^_={}<>+*/\d]")  # else an escaped bracket is just that
 _OPENERS = {"$$": "$$", "\\[": "\\]"}
+_CLOSERS = {**_OPENERS, "\\(": "\\)"}
 
 
 def parse(text: str) -> list[Token]:
@@ -38,6 +39,11 @@ def is_wide(char: str) -> bool:
 
 
 class _State(StateInline):
+    def __init__(self, src: str, md: MarkdownIt, env: Any, tokens: list[Token]) -> None:
+        super().__init__(src, md, env, tokens)
+        self.absent: set[str] = set()
+        """What is known to come no more."""
+
     def scanDelims(self, start: int, canSplitWord: bool) -> Scanned:  # noqa: N802, N803 - the parser's names
         scanned = super().scanDelims(start, canSplitWord)
         if not canSplitWord:
@@ -63,6 +69,11 @@ def _inline_math(state: StateInline, silent: bool) -> bool:
     """A formula within a line."""
     mark = state.src[state.pos]
     if mark != "$" and (mark != "\\" or state.src[state.pos + 1 : state.pos + 2] not in {"(", "["}):
+        return False
+    closer = _CLOSERS.get(state.src[state.pos : state.pos + 2], "$")
+    absent = state.absent if isinstance(state, _State) else set()
+    if closer in absent or state.src.find(closer, state.pos + len(closer)) < 0:
+        absent.add(closer)  # many may be opened and none closed
         return False
     match = _INLINE_MATH.match(state.src, state.pos, state.posMax)
     if match is None or (mark == "\\" and _FORMULA.search(match[3] or match[4]) is None):

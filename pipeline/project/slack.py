@@ -17,7 +17,7 @@ from pipeline.project.parts import Channel, Part, Profile
 CONTENT_TYPE = "text/x-slack-mrkdwn; charset=utf-8"
 TICK = "\u2035"  # stands for a backtick that is none to Slack
 _LIKE = {"*": "\u2217", "_": "\u02cd", "~": "\u223c"}  # what stands for a mark that is none
-_PAIR = re.compile(r"(?<!\w)([*_~])(?=[^\s*_~])([^\n]*?\S)\1(?!\w)")
+_SIGN = re.compile(r"[*_~]")
 _MARKS: dict[str, Marks] = {"strong": ("*", "*"), "em": ("_", "_"), "strike": ("~", "~")}
 _EVERYONE = re.compile("@(?=everyone|here|channel)")
 
@@ -36,8 +36,8 @@ class Slack(Dialect):
         if "@" in text:
             text = _EVERYONE.sub("@" + ZERO_WIDTH, text)
         text = text.replace("`", TICK)
-        if ("*" in text or "_" in text or "~" in text) and _PAIR.search(text) is not None:
-            text = _PAIR.sub(lambda pair: f"{_LIKE[pair[1]]}{pair[2]}{_LIKE[pair[1]]}", text)
+        if "*" in text or "_" in text or "~" in text:
+            text = _unmarked(text)
         return ZERO_WIDTH + text if first and text.startswith("&gt;") else text
 
     def code_text(self, text: str) -> str:
@@ -61,6 +61,30 @@ class Slack(Dialect):
     def marks(self, kind: str, *, touched: bool) -> Marks | None:
         """None where a letter touches the marks: Slack would show them as they are."""
         return None if touched else _MARKS[kind]
+
+
+def _unmarked(text: str) -> str:
+    """Put signs that look alike in place of the pairs that Slack would take for marks of emphasis."""
+    opened: dict[str, int] = {}
+    pairs: list[int] = []
+    for found in _SIGN.finditer(text):
+        at, sign = found.start(), found[0]
+        before, behind = text[at - 1 : at], text[at + 1 : at + 2]
+        start = opened.get(sign, at)
+        if start < at - 1 and not before.isspace() and not _is_word(behind):
+            pairs += (opened.pop(sign), at)
+        elif not _is_word(before) and behind and not behind.isspace() and behind not in _LIKE:
+            opened.setdefault(sign, at)
+    if not pairs:
+        return text
+    letters = list(text)
+    for at in pairs:
+        letters[at] = _LIKE[letters[at]]
+    return "".join(letters)
+
+
+def _is_word(char: str) -> bool:
+    return char.isalnum() or char == "_"
 
 
 _DIALECT = Slack()

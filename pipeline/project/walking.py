@@ -266,6 +266,7 @@ class Walker:
         if italic:
             self._mark("em")
         first = True
+        ends: dict[int, int] | None = None
         for at, token in enumerate(children):
             kind = token.type
             if kind == "text":
@@ -282,7 +283,9 @@ class Walker:
                 self._span((opener, closer), Text(text, self._resume()))
                 first = False
             elif kind in _MARKS:
-                self._mark(_MARKS[kind], touched=self._dialect.looks_around and _touched(children, at))
+                if self._dialect.looks_around and ends is None:
+                    ends = _ends(children)
+                self._mark(_MARKS[kind], touched=ends is not None and _touched(children, at, ends[at]))
             elif kind in _CLOSERS:
                 self._unmark(_CLOSERS[kind])
             elif kind == "link_open":
@@ -367,17 +370,29 @@ class Walker:
 
     def _image(self, token: Token) -> None:
         label = token.content or "image"
+        if self._links and self._links[-1] is None:  # no channel has a link within a link
+            self._say(self._dialect.text(label, first=False))
+            return
         self._open_link(str(token.attrGet("src") or ""), label)
         self._say(self._dialect.text(label, first=False))
         self._link_end()
 
 
-def _touched(children: Sequence[Token], at: int) -> bool:
+def _ends(children: Sequence[Token]) -> dict[int, int]:
+    """Where each thing that opens is closed."""
+    ends: dict[int, int] = {}
+    opened: list[int] = []
+    for at, token in enumerate(children):
+        if token.nesting > 0:
+            opened.append(at)
+        elif token.nesting < 0:
+            ends[opened.pop()] = at
+    return ends
+
+
+def _touched(children: Sequence[Token], at: int, end: int) -> bool:
     """Whether a letter, a digit or a wide sign stands right before this opener or right behind its closer."""
     before = children[at - 1].content[-1:] if at and children[at - 1].type in {"text", "code_inline"} else ""
-    depth, end = 1, at + 1
-    while end < len(children) and depth:
-        depth += children[end].nesting
-        end += 1
+    end += 1
     behind = children[end].content[:1] if end < len(children) and children[end].type in {"text", "code_inline"} else ""
     return any(char.isalnum() or is_wide(char) for char in (before, behind))

@@ -34,6 +34,7 @@ MARKDOWN = (
     "```py\ndef add(left: int, right: int) -> int:\n    return left + right\n```\n\n"
     "| name | value |\n|---|---:|\n| one | 1 |\n| two | 22 |\n\n" + PARAGRAPH
 )
+UNCLOSED = "*a **b ~~c _d [e \\(f \\[g $h "  # marks that are opened and never closed
 
 
 def best(*works: Callable[[], object], times: int = 5) -> list[float]:
@@ -85,7 +86,7 @@ def measured() -> list[dict[str, object]]:
             }
         )
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
-    for case, text in (("plain", PARAGRAPH * 60), ("mixed", MARKDOWN * 40)):
+    for case, text in (("plain", PARAGRAPH * 60), ("mixed", MARKDOWN * 40), ("unclosed", UNCLOSED * 400)):
         parses = partial(parser.parse, text)
         for channel in CHATS:
             parse, once, longer = best(parses, projecting(text, channel), projecting(text * LONGER, channel))

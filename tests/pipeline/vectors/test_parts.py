@@ -199,6 +199,19 @@ def test_slack_reads_no_emphasis_where_markdown_said_none() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (r"\*a \_b\_ c\*", "\u2217a \u02cdb\u02cd c\u2217"),
+        (r"\*args and \*\*kwargs, 3 \* 4 \*", "*args and **kwargs, 3 * 4 *"),
+        (r"\~/.config and \~/bin", "~/.config and ~/bin"),
+        (r"a\*b\* \*\* c", "a*b* ** c"),
+    ],
+)
+def test_slack_gets_other_signs_only_where_two_would_be_marks(text: str, shown: str) -> None:
+    assert parts("slack", text) == [shown]
+
+
 @pytest.mark.parametrize("channel", CHATS)
 def test_a_table_in_wide_letters_or_from_right_to_left_is_told_row_by_row(channel: str) -> None:
     for cell in ("中文", "مرحبا", "안녕"):
