@@ -221,11 +221,11 @@ class Relay:
 
     def _form(self, part: Part, wire: Json | None) -> Form:
         """What the deltas of a text have in common."""
-        if wire is not None and "type" in wire:
+        if own := _own(wire):
             slot = part.slot
             place = "summary_index" if part.track == SUMMARY else "content_index"
             return form_of(
-                wire, {**wire, "item_id": slot.id, "output_index": slot.index, place: part.index, "delta": ""}
+                wire, {**own, "item_id": slot.id, "output_index": slot.index, place: part.index, "delta": ""}
             )
         members: dict[str, Any] = {"type": _DELTAS[part.track], **self._place(part), "delta": ""}
         if part.track == "text":

@@ -249,7 +249,7 @@ def _finish_parts(scribe: Scribe, item: Item, parts: list[Any], tracks: tuple[Tr
     """Match a finished item's parts with the indexes that were streamed: by rank, since servers count from 1 or share
     a counter, unless the indexes themselves fit and more parts came than were streamed.
     """
-    known = item.indexes(tracks)
+    known = _indexes(item, tracks, len(parts))
     by_rank = bool(known) and (len(known) >= len(parts) or known[-1] >= len(parts))
     for position, part in enumerate(parts):
         if not isinstance(part, dict):
@@ -261,6 +261,15 @@ def _finish_parts(scribe: Scribe, item: Item, parts: list[Any], tracks: tuple[Tr
         if by_rank:
             content = known[position] if position < len(known) else known[-1] + 1 + position - len(known)
         finish_slot(scribe, item, (track, content), word_of(part.get(member)), kind=kind)
+
+
+def _indexes(item: Item, tracks: tuple[Track, ...], wanted: int) -> list[int]:
+    """The indexes at which text was streamed or announced; where they are too many, the last of those with no text are left out."""
+    known = item.indexes(tracks)
+    for content in reversed(known[:] if len(known) > wanted else ()):
+        if len(known) > wanted and not any((track, content) in item.slots for track in tracks):
+            known.remove(content)
+    return known
 
 
 def _part(scribe: Scribe, kind: str, frame: Frame, index: str, name: str) -> None:

@@ -109,3 +109,16 @@ def test_an_inputs_delta_with_a_fault_is_told_with_it() -> None:
     events = run(body(added(call()), arguments("{"), arguments("}"), odd, completed()))
     assert ("sequence_invalid", "$.sequence_number") in defects(events)
     assert [event.text for event in events if isinstance(event, TextDelta)] == ["{", "}", "{}"]
+
+
+def test_an_announced_part_that_stays_silent_takes_no_other_parts_text() -> None:
+    """A finished message that lists one part lists the one that was streamed."""
+    announced = [up("content_part.added", content_index=n, part={"type": "output_text", "text": ""}) for n in (0, 2)]
+    for told, expected in (("Hi", []), ("Hi there", ["mismatch"])):
+        events = run(body(added(message()), *announced, delta("Hi", content=1), done(message("m1", told)), completed()))
+        texts = [(event.content, event.text) for event in events if isinstance(event, TextDelta)]
+        finals = [(event.content, event.text) for event in events if isinstance(event, BlockFinal)]
+        assert (texts, finals) == ([(1, "Hi")], [(1, told)])
+        assert [status.name for status in statuses(events, "mismatch")] == expected
+    both = run(body(added(message()), *announced, delta("b", content=1), done(message("m1", "a", "b")), completed()))
+    assert [(one.content, one.text) for one in both if isinstance(one, BlockFinal)] == [(0, "a"), (1, "b")]

@@ -88,3 +88,7 @@ def test_a_kind_whose_input_does_not_stream_shows_none_of_it() -> None:
 def test_input_that_came_before_its_call_has_the_form_of_its_own_events() -> None:
     frames, _, _ = fold(call(), delta("{", track="tool_input"), delta("}", track="tool_input", wire={"x": 1}))
     assert [frame["delta"] for frame in frames if frame["type"].endswith(".delta")] == ["{", "}"]
+
+
+def test_a_wire_whose_type_is_no_word_is_no_event_of_its_own() -> None:
+    assert written({"type": 7, "item_id": "x"}) == written(None)
