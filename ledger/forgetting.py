@@ -53,6 +53,7 @@ class Whose:
     state: str
 
 
+REPORTS_GROUP: Final = "gateway"
 _SETTLED: Final = "," + ",".join(sorted(SETTLED)) + ","
 
 
@@ -125,6 +126,21 @@ def forget_turn(
         (turn, count, int(is_last)),
         lambda reply: ForgetStatus(as_text(reply)),
     )
+
+
+def turns_of_reports(stream: str, *, after: str, count: int = SLICE) -> Call[list[tuple[str, str]]]:
+    """The entries of a stream of reports (of another path, or of those set aside) after one, each with the turn that it is about."""
+    return Call(
+        "turns_of_reports",
+        (stream,),
+        (after, count),
+        lambda reply: [(as_text(entry), as_text(turn)) for entry, turn in reply or ()],
+    )
+
+
+def forget_reports(stream: str, entries: Sequence[str]) -> Call[int]:
+    """Remove reports; how many there were."""
+    return Call("forget_reports", (stream,), (REPORTS_GROUP, *entries), as_int)
 
 
 def read_whose(key: str) -> Call[Whose]:

@@ -71,6 +71,21 @@ class Site:
         )
         return [turn, outside]
 
+    async def report(self, *turns: str) -> None:
+        """What the other path tells by the stream: of each turn twice, and of the same number another text, so that it is put aside."""
+        raw: Any = self.fleet.scripts._client
+        for turn in turns:
+            for word in (PLANTED, f"{PLANTED} once more") if turn == turns[0] else (KEPT,):
+                body = {"messages": [{"n": 0, "target": "hook", "text": f"{word}, otherwise"}], "total": 1}
+                await raw.execute_command(
+                    "XADD", self.fleet.keys.reports, "*", "turn", turn, "report", json.dumps(body)
+                )
+
+        async def is_aside() -> bool:
+            return len(await raw.execute_command("XRANGE", self.fleet.keys.reports_aside, "-", "+")) == 3
+
+        await wait_until(is_aside, "the contradictions to be put aside")
+
     async def outside(self, session: str, word: str) -> str:
         body = {"request": {"note": word}, "upstream": "outside", "session": session, "targets": ["hook"]}
         told = await self.post("/v1/turns", body)
@@ -151,11 +166,13 @@ async def test_nothing_that_a_forgotten_session_said_is_left(
         child = await s.submit("alpha", f"{PLANTED}, and stall", parent=parent, parent_call="call_1")
         await s.fleet.framed(child, 6)
         said += [parent, child]
+        await s.report(said[1], kept[1])
         before = contents(server)
         kinds = {key.split(":")[2] for key in mentioning(before, PLANTED)}
-        assert kinds == {"log", "turn", "frames", "block", "part", "legacy"}, kinds
+        assert kinds == {"log", "turn", "frames", "block", "part", "legacy", "aside"}, kinds
         assert await s.foldline("forget", "--session", "alpha", "--dry-run") == {
-            "dry_run": True, "turns": 4, "deliveries": 3, "idempotency_keys": 1, "cancelled": 0, "refused": {},
+            "dry_run": True, "turns": 4, "deliveries": 3, "idempotency_keys": 1, "reports": 2, "cancelled": 0,
+            "refused": {},
         }  # fmt: skip
         done = await s.foldline("forget", "--session", "alpha")
         assert (done["turns"], done["idempotency_keys"], done["cancelled"], done["refused"]) == (4, 1, 2, {})

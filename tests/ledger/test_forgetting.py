@@ -254,6 +254,24 @@ def test_what_comes_after_brings_nothing_of_a_forgotten_turn_back(bench: Bench) 
     assert mentions(bench, turn) == []
 
 
+def test_reports_about_a_turn_are_found_and_removed_taken_or_not(bench: Bench) -> None:
+    keys, turn, other = bench.keys, bench.turn_id(), bench.turn_id()
+    for name in (turn, other, "nonsense"):
+        bench.client.xadd(keys.reports, {b"\xff": b"\xfe", "turn": name, "report": "said"})
+        bench.client.xadd(keys.reports_aside, {"entry": "1-1", "why": "not_text", "turn": name})
+    bench.client.xadd(keys.reports, {"report": "of nothing"})
+    bench.client.xgroup_create(keys.reports, forgetting.REPORTS_GROUP, id="0")
+    for stream in (keys.reports, keys.reports_aside):
+        listed = bench.run(forgetting.turns_of_reports(stream, after=START))
+        assert [found for _, found in listed][:3] == [turn, other, ""]
+        assert bench.run(forgetting.turns_of_reports(stream, after=listed[0][0], count=1)) == listed[1:2]
+        entries = [entry for entry, found in listed if found == turn]
+        assert bench.run(forgetting.forget_reports(stream, entries)) == 1
+        assert bench.run(forgetting.forget_reports(stream, entries)) == 0
+        left = bench.run(forgetting.turns_of_reports(stream, after=START))
+        assert [found for _, found in left][:2] == [other, ""]
+
+
 def test_whose_a_key_is_stands_in_it(bench: Bench) -> None:
     turn = bench.submit()
     whose = bench.run(forgetting.read_whose(bench.keys.turn(turn)))

@@ -17,7 +17,7 @@ from ledger import delivery, forgetting, turns
 from ledger.access import DEFAULT_TENANT, TENANT_MARK, scoped
 from ledger.commands import SLICE, Call
 from ledger.forgetting import ForgetStatus, Whose
-from ledger.records import TurnState
+from ledger.records import START, TurnState
 from workers.commands.output import Json, show_json, show_record
 from workers.commands.session import EXIT_REFUSED, Ledger, fail, open_ledger, read_config, run_async
 from workers.streams.scanning import keys_like
@@ -69,6 +69,8 @@ class Found:
     parts: dict[str, set[str]] = field(default_factory=dict)
     blocks: dict[str, set[int]] = field(default_factory=dict)
     idempotency: list[str] = field(default_factory=list)
+    reports: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    """By stream, what another path told of them and no turn has yet: entries with their turns."""
 
 
 @dataclass
@@ -78,6 +80,7 @@ class Forgotten:
     turns: int = 0
     parts: int = 0
     idempotency: int = 0
+    reports: int = 0
     cancelled: int = 0
     refused: dict[str, str] = field(default_factory=dict)
 
@@ -95,7 +98,7 @@ def forget(
         fail("forget: say whose data, by --session or --tenant", EXIT_REFUSED)
     done = run_async(_forget(Wanted(tenant or DEFAULT_TENANT, session), wait_s=wait_s, dry_run=dry_run))
     shown = {"dry_run": dry_run, "turns": done.turns, "deliveries": done.parts, "idempotency_keys": done.idempotency}
-    shown |= {"cancelled": done.cancelled}
+    shown |= {"reports": done.reports, "cancelled": done.cancelled}
     if as_json:
         show_json({**shown, "refused": done.refused})
     else:
@@ -114,6 +117,7 @@ async def _forget(wanted: Wanted, *, wait_s: int, dry_run: bool) -> Forgotten:
             if dry_run:
                 done.turns, done.idempotency = len(found.turns), len(found.idempotency)
                 done.parts = sum(len(parts) for parts in found.parts.values())
+                done.reports = sum(len(reports) for reports in found.reports.values())
                 return done
             done.refused = {}
             if not found.turns and not found.idempotency:
@@ -154,7 +158,17 @@ async def find(ledger: Ledger, wanted: Wanted) -> Found:
     async for key, whose in _whose(ledger, keys.all_idem()):
         if wanted.takes(whose) or whose.turn in found.turns:
             found.idempotency.append(key)
+    for stream in (keys.reports, keys.reports_aside) if found.turns else ():
+        found.reports[stream] = [one async for one in _reports(ledger, stream) if one[1] in found.turns]
     return found
+
+
+async def _reports(ledger: Ledger, stream: str) -> AsyncIterator[tuple[str, str]]:
+    after = START
+    while page := await ledger.scripts.run(forgetting.turns_of_reports(stream, after=after)):
+        for one in page:
+            yield one
+        after = page[-1][0]
 
 
 async def _exists(ledger: Ledger, turn: str) -> bool:
@@ -214,6 +228,10 @@ async def _remove(ledger: Ledger, found: Found, done: Forgotten, *, wait_s: int)
         if not waiting or loop.time() > deadline:
             break
         await asyncio.sleep(LOOK_S)
+    for stream, reports in found.reports.items():
+        entries = [entry for entry, turn in reports if turn not in waiting]
+        for first in range(0, len(entries), SLICE):
+            done.reports += await ledger.scripts.run(forgetting.forget_reports(stream, entries[first : first + SLICE]))
     for key in found.idempotency:
         whose = await ledger.scripts.run(forgetting.read_whose(key))
         if whose.turn not in waiting:
