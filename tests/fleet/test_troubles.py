@@ -66,27 +66,22 @@ async def load_for_long(server: Server, s: Stage) -> None:
         client.bgrewriteaof()
         wait_until_sync(lambda: not client.info("persistence")["aof_rewrite_in_progress"], "the file to be rewritten")
     server.kill()
-    seen: set[str] = set()
-
-    async def look() -> None:
-        with redis.Redis(port=server.port, socket_timeout=1, retry=Retry(NoBackoff(), 0)) as client:
-            while True:
-                try:
-                    await asyncio.to_thread(client.ping)
-                except redis.BusyLoadingError:
-                    seen.add("LOADING")
-                except redis.RedisError:
-                    pass
-                await asyncio.sleep(0.05)
-
-    looking = asyncio.create_task(look())
     server.change("--key-load-delay", "2000", "--loading-process-events-interval-bytes", "1024")
     loop = asyncio.get_running_loop()
     began = loop.time()
-    await asyncio.to_thread(server.start)
-    looking.cancel()
-    assert seen == {"LOADING"}
+    starting = asyncio.ensure_future(asyncio.to_thread(server.start))
+    await wait_until(lambda: asyncio.to_thread(is_loading, server), "the server to say that it is loading")
+    await starting
     assert loop.time() - began > LEASE_S
+
+
+def is_loading(server: Server) -> bool:
+    with redis.Redis(port=server.port, socket_timeout=1, retry=Retry(NoBackoff(), 0)) as client:
+        try:
+            client.ping()
+        except redis.RedisError as error:
+            return isinstance(error, redis.BusyLoadingError)
+    return False
 
 
 async def refuse_writes(server: Server, s: Stage) -> None:
@@ -114,10 +109,14 @@ async def run_out_of_memory(server: Server, s: Stage) -> None:
 async def cut_connections(server: Server, s: Stage) -> None:
     """Every connection is closed, again and again, those that listen included."""
     with server.client() as client:
+
+        def is_back() -> bool:
+            return {"foldline-fold", "foldline-hints"} <= {row["name"] for row in client.client_list()}
+
         for _ in range(10):
+            await wait_until(is_back, "the fleet to connect again")
             for kind in ("normal", "pubsub"):
                 client.execute_command("CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes")
-            await asyncio.sleep(0.05)
 
 
 async def restart(server: Server, s: Stage) -> None:
