@@ -1,7 +1,7 @@
 """What leaves the ledger and when, and which turn is to blame for dead owners.
 
 Authority: the fold's owner. The low-water mark of a partition is the lower of its committed position and the first entry of the oldest
-turn in flight; the log keeps `log_ms` behind it, so that a finished turn can be folded again.
+turn in flight; what lies before it is kept until it is `log_ms` old, so that a finished turn can be folded again.
 Time: a turn's keys get their time to live when it has ended and owes no delivery any more; nothing is scanned for.
 Loss: every call may be repeated.
 """
@@ -50,7 +50,7 @@ class SuspectStatus(StrEnum):
 
 
 def trim(keys: Keyspace, partition: int, *, token: str, log_ms: int, index_ms: int) -> Call[TrimReply]:
-    """Trim the log behind the low-water mark, the block stream behind delivery's position, the index of turns by age."""
+    """Trim the log before the low-water mark by age, the block stream behind delivery's position, the index of turns by age."""
 
     def decode(reply: Any) -> TrimReply:
         return TrimReply(

@@ -56,13 +56,26 @@ def test_a_turn_whose_entries_are_not_folded_does_not_move_the_mark_up(bench: Be
     assert remaining(bench) == ids
 
 
-def test_the_log_keeps_its_retention_behind_the_mark(bench: Bench) -> None:
+def test_what_is_folded_is_kept_until_it_is_old_enough(bench: Bench) -> None:
     bench.raised()
-    ids = old_entries(bench, bench.submit(), 1000, 2000, 3000)
+    seconds, _ = bench.client.time()
+    ids = old_entries(bench, bench.submit(), *(1000 * (seconds - ago) for ago in (200, 100, 10)))
     bench.commit(bench.batch(START, ids))
-    trim(bench, log_ms=1000)
+    trim(bench, log_ms=500_000)
+    assert remaining(bench) == ids
+    trim(bench, log_ms=150_000)
     assert remaining(bench) == ids[1:]
-    trim(bench, log_ms=10_000)
+    trim(bench, log_ms=1_000)
+    assert remaining(bench) == ids[2:], "also where nothing has been written since"
+
+
+def test_age_trims_nothing_that_is_needed(bench: Bench) -> None:
+    bench.raised()
+    turn = bench.submit()
+    ids = old_entries(bench, turn, 1000, 2000, 3000)
+    bench.client.zadd(bench.keys.inflight(bench.partition), {turn: 2000})
+    bench.commit(bench.batch(START, ids))
+    trim(bench, log_ms=1)
     assert remaining(bench) == ids[1:]
 
 

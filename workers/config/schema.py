@@ -137,7 +137,7 @@ class RetentionConfig(Section, frozen=True, kw_only=True):
     turn_ms: int = 24 * HOUR
     """A turn's record, frames and blocks, from its end and its last delivery's."""
     log_ms: int = 1 * HOUR
-    """The log behind the low-water mark."""
+    """Log entries that are folded and of no turn in flight, from when they were written."""
     idempotency_ms: int = 24 * HOUR
     part_ms: int = 24 * HOUR
     """A settled delivery's record."""
