@@ -128,13 +128,13 @@ class _Messages:
     def _reasoning(self, item: Members) -> None:
         if self._answer is not None and ("content" in self._answer or "tool_calls" in self._answer):
             self.end()
-        parts = [*item.items("content")]
-        summary = [*item.items("summary")]
-        if not parts and not summary:
+        texts = item.texts("content")
+        summary = item.texts("summary")
+        if not texts and not summary:
             item.refuse("encrypted_content" if "encrypted_content" in item else "content", "there is no text in it")
         item.take("encrypted_content")  # the same thoughts once more, for another wire
         self._assistant()
-        self._thoughts += [part.word("text") for part in parts or summary]
+        self._thoughts += texts or summary
 
     def _assistant(self) -> Json:
         if self._answer is None:

@@ -123,8 +123,8 @@ def _object(item: Members) -> Any:
 
 
 def _thinking(item: Members) -> Json:
-    text = "".join(part.word("text") for part in item.items("content"))
-    summary = [part.word("text") for part in item.items("summary")]
+    text = "".join(item.texts("content"))
+    summary = item.texts("summary")
     if "encrypted_content" not in item:
         item.refuse("type", "reasoning without encrypted_content, which is its signature")
     signature = item.word("encrypted_content")

@@ -76,6 +76,14 @@ class Members:
             if name not in ignored:
                 self.refuse(name)
 
+    def texts(self, name: str) -> list[str]:
+        """The texts of a list of parts that have nothing else."""
+        found = []
+        for part in self.items(name):
+            found.append(part.word("text"))
+            part.finish_item()
+        return found
+
     def finish_item(self) -> None:
         """Refuse what nobody took of an item or a part of one."""
         self.finish(*DECORATION)

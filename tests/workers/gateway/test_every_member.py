@@ -3,6 +3,8 @@
 The SDK's types say what there is: a member that a newer SDK has, and that stands in no table here, fails.
 """
 
+import copy
+import re
 from collections.abc import Iterator
 from typing import Any, get_args, get_type_hints
 
@@ -14,6 +16,7 @@ from openai.types.responses import response_input_item_param as items
 from openai.types.responses.tool_param import ToolParam
 
 from tests.workers.gateway.stage import Stage, stage
+from tests.workers.test_upstream import CONVERSATION, PICTURE, TOOL, user, words
 from workers.config import UpstreamConfig
 from workers.gateway.submit import upstream_request
 from workers.ingest.requests import RequestUnsupportedError, build
@@ -213,6 +216,65 @@ def test_an_item_of_any_kind_is_sent_or_refused_by_its_place(wire: str) -> None:
         item = {"type": kind, **({"id": "i"} if "id" in members else {})}
         with pytest.raises(RequestUnsupportedError, match=r"input\[0\]\.type"):
             sent(wire, {**BASE, "input": [item]})
+
+
+PARTS = (
+    words("a"),
+    {"type": "input_image", "image_url": PICTURE, "detail": "auto"},
+    {"type": "input_file", "file_data": PICTURE, "filename": "x"},
+)
+CHOICE: Json = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "weather"}]}
+ASKING: Json = {
+    "model": "m",
+    "input": [user(*PARTS), *CONVERSATION],
+    "tools": [TOOL],
+    "text": {"format": FORM},
+    "reasoning": {"effort": "low"},
+    "stream_options": {"include_obfuscation": False},
+}
+CUSTOM: list[Json] = [
+    {"type": "custom_tool_call", "call_id": "c9", "name": "c", "input": "x"},
+    {"type": "custom_tool_call_output", "call_id": "c9", "output": [words("x")]},
+]
+GRAMMAR: Json = {"type": "custom", "name": "c", "format": {"type": "grammar", "syntax": "lark", "definition": "d"}}
+SERVED: list[Json] = [{"type": "web_search"}, {"type": "code_interpreter", "container": {"type": "auto"}}]
+RICH: dict[str, Json] = {
+    "chat": {**ASKING, "input": [*ASKING["input"], *CUSTOM], "tools": [TOOL, GRAMMAR], "tool_choice": CHOICE},
+    "messages": {**ASKING, "tool_choice": {"type": "function", "name": "weather"}},
+    "gemini": {**ASKING, "tools": [TOOL, *SERVED], "tool_choice": CHOICE},
+    "acp": {"model": "m", "input": [user(*PARTS)]},
+}
+"""As much as each wire can be asked for."""
+FREE = {"schema", "parameters"}
+"""Where a request may say what it likes."""
+
+
+def places(value: Any, at: str = "") -> Iterator[tuple[str, Json]]:
+    """Every object of a request with its path, in place."""
+    if isinstance(value, dict):
+        yield at, value
+        for name, one in value.items():
+            if name not in FREE:
+                yield from places(one, f"{at}.{name}".lstrip("."))
+    elif isinstance(value, list):
+        for number, one in enumerate(value):
+            yield from places(one, f"{at}[{number}]")
+
+
+@pytest.mark.parametrize("wire", RICH)
+def test_a_member_that_nobody_knows_is_refused_by_its_place_wherever_it_is(wire: str) -> None:
+    assert refusal_of(wire, RICH[wire]) is None
+    count = sum(1 for _ in places(RICH[wire]))
+    kept_whole = {"reasoning"} if wire == "gemini" else set()  # thoughts are not sent back there
+    for number in range(count):
+        request = copy.deepcopy(RICH[wire])
+        place, found = list(places(request))[number]
+        above = re.sub(r"(\.(content|summary)\[\d+\])$", "", place)
+        if place != above and dict(places(request))[above].get("type") in kept_whole:
+            continue
+        found["odd"] = 1
+        expected = f"{place}.odd".lstrip(".")
+        assert str(refusal_of(wire, request)).startswith(f"{expected} "), expected
 
 
 ASKED: list[tuple[str, Json]] = [
