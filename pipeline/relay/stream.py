@@ -45,7 +45,7 @@ _FAMILIES = {
     "refusal": "response.content_part",
     "summary": "response.reasoning_summary_part",
 }
-_PART_STEMS = ("content_part", "reasoning_part", "reasoning_summary_part")
+_PART_FAMILIES = ("response.content_part", "response.reasoning_part", "response.reasoning_summary_part")
 _INPUT_STEMS = tuple(kind.stem for kind in KINDS.values() if kind.stem is not None)
 # What carries the structure of the stream has a method of its own here; where one of these reaches `other`, its form is
 # broken, and a client could not read it.
@@ -64,7 +64,7 @@ _STRUCTURE = frozenset(
         "response.output_item.done",
         *_DELTAS.values(),
         *(kind for kind, _ in _DONES.values()),
-        *(f"response.{part}.{end}" for part in _PART_STEMS for end in ("added", "done")),
+        *(f"{family}.{end}" for family in _PART_FAMILIES for end in ("added", "done")),
         *(f"response.{stem}.{end}" for stem in _INPUT_STEMS for end in ("delta", "done")),
     }
 )
@@ -221,7 +221,7 @@ class Relay:
 
     def _form(self, part: Part, wire: Json | None) -> Form:
         """What the deltas of a text have in common."""
-        if own := _own(wire):
+        if own := _own(wire, _DELTAS[part.track]):
             slot = part.slot
             place = "summary_index" if part.track == SUMMARY else "content_index"
             return form_of(
@@ -250,8 +250,8 @@ class Relay:
         """The upstream's own start of a part."""
         if part.opened:
             return
-        wire = event.wire or {}
-        self._open(part, wire if isinstance(wire.get("type"), str) and isinstance(wire.get("part"), dict) else None)
+        wire = _own(event.wire, *(f"{family}.added" for family in _PART_FAMILIES))
+        self._open(part, wire if isinstance(wire.get("part"), dict) else None)
 
     def part_finished(self, event: Status, part: Part) -> None:
         """The upstream's own end of a part, behind its text's final word."""
@@ -261,16 +261,16 @@ class Relay:
             self.announce(part.slot)  # an end before its text's; the item's own end makes up for it
             return
         if not part.opened:
-            kind = _own(event.wire).get("type")
-            self._open(part, family=kind.removesuffix(".done") if kind else None)
+            own = _own(event.wire, *(f"{family}.done" for family in _PART_FAMILIES))
+            self._open(part, family=own["type"].removesuffix(".done") if own else None)
         self._close(part, event.wire)
 
     def annotation(self, event: Status, part: Part) -> None:
         """A mark on a text."""
         if not part.opened:
             self._open(part)
-        if own := _own(event.wire):
-            self.funnel.emit_upstream(own, {**self._place(part), "type": own["type"]})
+        if own := _own(event.wire, _ANNOTATION):
+            self.funnel.emit_upstream(own, self._place(part))
         elif (annotation := (event.wire or {}).get("annotation")) is not None:
             place = {**self._place(part), "annotation_index": len(part.annotations) - 1}
             self.funnel.emit_local({"type": _ANNOTATION, **place, "annotation": annotation})
@@ -301,9 +301,10 @@ class Relay:
         part.told = True
         kind, member = _DONES[part.track]
         restored: dict[str, Any] = {**self._place(part), member: text}
-        if part.track == "text" and not _own(wire):
+        own = _own(wire, kind)
+        if part.track == "text" and not own:
             restored["logprobs"] = []
-        self.funnel.emit_upstream(_own(wire), {**restored, "type": _own(wire).get("type", kind)})
+        self.funnel.emit_upstream(own, {**restored, "type": kind})
 
     def _close(self, part: Part, wire: Json | None = None) -> None:
         """The end of a part, once, behind its final word."""
@@ -316,7 +317,8 @@ class Relay:
             self._part_event(part, ".done", content_of(part), wire)
 
     def _part_event(self, part: Part, suffix: str, shown: Json, wire: Json | None) -> None:
-        self.funnel.emit_upstream(_own(wire), {"type": f"{part.family}{suffix}", **self._place(part), "part": shown})
+        kind = f"{part.family}{suffix}"
+        self.funnel.emit_upstream(_own(wire, kind), {"type": kind, **self._place(part), "part": shown})
 
     def _place(self, part: Part) -> dict[str, Any]:
         slot = part.slot
@@ -346,15 +348,16 @@ class Relay:
 
     def _input_members(self, slot: Slot, draft: Draft, wire: Json | None) -> Json:
         kind, members = draft
-        own = _own(wire)
+        own = _own(wire) if slot.face else _own(wire, kind)
         if slot.face:  # it was a call of another kind
             own = {name: value for name, value in own.items() if name not in _REPLACED}
-        return {**own, "type": own.get("type", kind), "item_id": slot.id, "output_index": slot.index, **members}
+        return {**own, "type": kind, "item_id": slot.id, "output_index": slot.index, **members}
 
 
-def _own(wire: Json | None) -> Json:
-    """The members of the upstream's event, if the wire is one; else nothing is passed on."""
-    return wire if wire is not None and isinstance(wire.get("type"), str) else {}
+def _own(wire: Json | None, *kinds: str) -> Json:
+    """The members of the upstream's event, if the wire is one, and of one of these types; else nothing is passed on."""
+    kind = wire.get("type") if wire is not None else None
+    return wire if wire is not None and isinstance(kind, str) and (not kinds or kind in kinds) else {}
 
 
 def _off_output(wire: Json) -> Json:

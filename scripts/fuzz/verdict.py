@@ -28,17 +28,14 @@ FRAMES_PER_EVENT = (
 BYTES_PER_BYTE = 12  # an item is told whole at its start and its end, and once more in the terminal
 SDK_EVERY = 250
 AGAIN_EVERY = 4  # of those, what comes out is folded and decoded again
-TEXTS = frozenset(
-    f"response.{stem}.{end}"
-    for stem in (
-        "output_text",
-        "refusal",
-        "reasoning_text",
-        "reasoning_summary_text",
-        *(row.stem for row in KINDS.values() if row.stem),
-    )
-    for end in ("delta", "done")
-)
+MEMBERS = {
+    "response.output_text": "text",
+    "response.refusal": "refusal",
+    "response.reasoning_text": "text",
+    "response.reasoning_summary_text": "text",
+    **{f"response.{row.stem}": row.final or row.input or "" for row in KINDS.values() if row.stem},
+}
+TEXTS = frozenset(f"{stem}.{end}" for stem in MEMBERS for end in ("delta", "done"))
 PARTS = frozenset({"output_text", "refusal", "summary_text", "reasoning_text"})
 
 
@@ -275,14 +272,7 @@ class Items:
             return
         if place in self._finals:
             yield f"{kind} is told twice"
-        self._finals[place] = next(
-            (
-                event[name]
-                for name in ("text", "refusal", "arguments", "input", "code", "command", "diff")
-                if isinstance(event.get(name), str)
-            ),
-            "",
-        )
+        self._finals[place] = str(event.get(MEMBERS[track]))
 
     def unlike(self) -> Iterator[str]:
         """What was told of a text and is not in its item."""

@@ -91,4 +91,4 @@ def test_input_that_came_before_its_call_has_the_form_of_its_own_events() -> Non
 
 
 def test_a_wire_whose_type_is_no_word_is_no_event_of_its_own() -> None:
-    assert written({"type": 7, "item_id": "x"}) == written(None)
+    assert written({"type": 7, "x": 1}) == written(None)

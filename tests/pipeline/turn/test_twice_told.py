@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.events import Event, TurnStarted
+from pipeline.events import BlockFinal, Event, TurnStarted
 from pipeline.turn import Turn
 from tests.pipeline.staged import Stage, started, told
 from tests.pipeline.streams import TURN, Json, data_of, message
@@ -107,3 +107,42 @@ def test_a_final_word_on_an_input_that_says_nothing_leaves_it_to_the_item() -> N
     frames, output, _ = fold(call(), silent, answer(text="{}", wire=item("function_call", arguments="{}")))
     assert [frame["arguments"] for frame in frames if frame["type"].endswith("arguments.done")] == ["{}"]
     assert output[0]["arguments"] == "{}"
+
+
+END_OF_TURN: Json = {
+    "type": "response.completed",
+    "response": {},
+    "part": {"type": "output_text", "text": ""},
+    "annotation": {"url": "u"},
+}
+
+
+def test_an_event_is_shown_as_what_it_is_whatever_type_stands_beside_it() -> None:
+    """A producer outside writes what it likes; the structure of the stream is not its to write."""
+    frames, _, _ = fold(
+        status("item_started", wire=item("message", id="m")),
+        status("part_started", 0, 0, wire=END_OF_TURN),
+        delta("Hi", wire=END_OF_TURN),
+        status("annotation", 0, 0, wire=END_OF_TURN),
+        BlockFinal(seq=1, at=0, item=0, content=0, track="text", text="Hi", wire=END_OF_TURN),
+        status("part_finished", 0, 0, wire=END_OF_TURN),
+        status("item_finished", 0),
+        call(1),
+        delta("{}", 1, track="tool_input", wire=END_OF_TURN),
+        status("input_finished", 1, wire=END_OF_TURN | {"arguments": "{}"}),
+        answer(1, "{}"),
+    )
+    assert [frame["type"].removeprefix("response.") for frame in frames] == [
+        "output_item.added",
+        "content_part.added",
+        "output_text.delta",
+        "output_text.annotation.added",
+        "output_text.done",
+        "content_part.done",
+        "output_item.done",
+        "output_item.added",
+        "function_call_arguments.delta",
+        "function_call_arguments.done",
+        "output_item.done",
+    ]
+    assert not any("response" in frame for frame in frames)
