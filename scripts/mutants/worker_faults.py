@@ -179,8 +179,8 @@ MUTANTS = (
         path="pipeline/assemble/answer.py",
         edits=(
             (
-                "        if not text:\n            return []\n        blocks = self._reasoning.flush(final=True) if self._reasoning.held else []\n        if item",
-                '        if not text or text == getattr(self, "_last", None):\n            return []\n        self._last = text\n        blocks = self._reasoning.flush(final=True) if self._reasoning.held else []\n        if item',
+                "        if not text:\n            return []\n        blocks = self._reasoning.flush(final=True) if self._thought",
+                "        if not text or text == self._last:\n            return []\n        blocks = self._reasoning.flush(final=True) if self._thought",
             ),
         ),
         tests=(IDENTITY,),
@@ -191,8 +191,8 @@ MUTANTS = (
         path="pipeline/assemble/answer.py",
         edits=(
             (
-                '        """A tool starts or ends: the text before it goes out first; its start is told, and an end that is not as it should be."""\n        blocks = self.flush()\n',
-                "        blocks: list[Block] = []\n",
+                "            blocks = self.flush()\n            self._apart,",
+                "            blocks: list[Block] = []\n            self._apart,",
             ),
         ),
         tests=(IDENTITY,),
