@@ -198,13 +198,13 @@ def _thinking(request: Members) -> Json:
     config: Json = {}
     reasoning = request.object("reasoning")
     if "effort" in reasoning:
-        effort = reasoning.take("effort")
+        effort = reasoning.word("effort")
         if effort == "none":
             config["thinkingBudget"] = 0
         elif effort in LEVELS:
             config["thinkingLevel"] = effort
         else:
-            reasoning.refuse("effort", str(effort))
+            reasoning.refuse("effort", effort)
     if "summary" in reasoning:
         reasoning.take("summary")
         config["includeThoughts"] = True

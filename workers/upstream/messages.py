@@ -216,9 +216,9 @@ def _output(request: Members, body: Json) -> None:
     config: Json = {}
     reasoning = request.object("reasoning")
     if "effort" in reasoning:
-        effort = reasoning.take("effort")
+        effort = reasoning.word("effort")
         if effort not in EFFORTS:
-            reasoning.refuse("effort", str(effort))
+            reasoning.refuse("effort", effort)
         config["effort"] = effort
     reasoning.finish()
     text = request.object("text")

@@ -38,8 +38,12 @@ def with_stand_ins(request: Json, routes: Mapping[str, str]) -> Json:
 
 
 def _is_routed(tool: Any, names: set[str]) -> bool:
-    name = tool.get("name") if isinstance(tool, dict) else None
-    return isinstance(name, str) and tool.get("type") == CUSTOM and name in names
+    return isinstance(tool, dict) and tool.get("type") == CUSTOM and _is_named(tool, names)
+
+
+def _is_named(value: Json, names: set[str]) -> bool:
+    name = value.get("name")
+    return isinstance(name, str) and name in names
 
 
 def _declared(tool: Any, names: set[str]) -> Any:
@@ -68,7 +72,7 @@ def _said(items: list[Any], names: set[str]) -> list[Any]:
     said = []
     for item in items:
         kind = item.get("type") if isinstance(item, dict) else None
-        if kind == "custom_tool_call" and item.get("name") in names and isinstance(item.get("input"), str):
+        if kind == "custom_tool_call" and _is_named(item, names) and isinstance(item.get("input"), str):
             calls.add(str(item.get("call_id")))
             rest = {member: value for member, value in item.items() if member not in {"input", "id"}}
             arguments = msgspec.json.encode({"input": item["input"]}).decode()

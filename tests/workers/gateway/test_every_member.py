@@ -6,6 +6,7 @@ The SDK's types say what there is: a member that a newer SDK has, and that stand
 import copy
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, get_args, get_type_hints
 
 import msgspec
@@ -19,8 +20,8 @@ from tests.workers.gateway.stage import Stage, stage
 from tests.workers.test_upstream import CONVERSATION, PICTURE, TOOL, user, words
 from workers.config import UpstreamConfig
 from workers.gateway.submit import upstream_request
-from workers.ingest.requests import RequestUnsupportedError, build
-from workers.upstream import DIALECTS
+from workers.ingest.requests import RequestError, RequestUnsupportedError, build
+from workers.upstream import DIALECTS, with_stand_ins
 
 Json = dict[str, Any]
 SCHEMA: Json = {"type": "object", "properties": {"city": {"type": "string"}}}
@@ -275,6 +276,46 @@ def test_a_member_that_nobody_knows_is_refused_by_its_place_wherever_it_is(wire:
         found["odd"] = 1
         expected = f"{place}.odd".lstrip(".")
         assert str(refusal_of(wire, request)).startswith(f"{expected} "), expected
+
+
+ODD: tuple[Any, ...] = (
+    0,
+    True,
+    "",
+    "x",
+    [],
+    [1],
+    ["x"],
+    [[]],
+    {},
+    {"a": 1},
+    [{}],
+    [None],
+    [{"type": []}],
+    {"type": {}},
+    {"type": 7},
+)
+
+
+def spots(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every object and list of a request, in place, with each of its members' names or numbers."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, one in inner:
+        yield value, key
+        yield from spots(one)
+
+
+@pytest.mark.parametrize("wire", RICH)
+def test_a_member_of_any_form_is_sent_or_refused_and_never_a_fault(wire: str) -> None:
+    routes = {"weather": "custom", "c": "custom"}
+    for number in range(sum(1 for _ in spots(RICH[wire]))):
+        for odd in ODD:
+            request = copy.deepcopy(RICH[wire])
+            holder, key = list(spots(request))[number]
+            holder[key] = odd
+            for asked in (request, with_stand_ins(request, routes)):
+                with suppress(RequestError):
+                    sent(wire, asked)
 
 
 ASKED: list[tuple[str, Json]] = [
