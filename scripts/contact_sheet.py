@@ -75,6 +75,9 @@ def picture(file: Path, browser: str) -> Path:
         "--no-sandbox",
         "--disable-gpu",
         "--hide-scrollbars",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
         f"--user-data-dir={file.parent}/profile",
     ]
     probe = file.with_suffix(".probe.html")
