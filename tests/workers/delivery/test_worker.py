@@ -181,6 +181,15 @@ async def test_a_part_is_given_up_with_a_reason_when_it_is_too_old(site: Site) -
     assert "age limit" in part.note
 
 
+async def test_a_part_whose_attempts_are_used_up_is_given_up_and_the_next_goes_out(site: Site) -> None:
+    site.delivery = {"max_attempts": 2, "backoff_base_ms": 1, "backoff_max_ms": 1}
+    site.receiver.otherwise = Act.FAIL_BEFORE
+    await site.turn("hook", blocks=2)
+    site.start()
+    await site.until(2, State.DEAD)
+    assert len({request.id for request in site.receiver.requests}) == 2
+
+
 async def test_without_a_key_an_unanswered_webhook_is_given_up_by_policy_drop(site: Site) -> None:
     site.hook = {"key_window_ms": 1_000, "policy": "drop"}
     site.receiver.play(Act.RESET_AFTER)
