@@ -138,7 +138,9 @@ async def find(ledger: Ledger, wanted: Wanted) -> Found:
     found, keys = Found(), ledger.keys
     partitions: Iterable[int | None] = {keys.partition_of(name) for name in wanted.names} or {None}
     for p in partitions:
+        known: set[str] = set()
         async for key, whose in _whose(ledger, keys.all_of("turn", p)):
+            known.add(keys.turn_of_key(key))
             if wanted.takes(whose):
                 found.turns[keys.turn_of_key(key)] = whose
         orphans: list[str] = []
@@ -146,7 +148,7 @@ async def find(ledger: Ledger, wanted: Wanted) -> Found:
             turn = keys.turn_of_key(key)
             if turn in found.turns:
                 found.parts.setdefault(turn, set()).add(keys.part_of_key(key))
-            else:
+            elif turn not in known:
                 orphans.append(key)
         for key, whose in await _read_all(ledger, orphans):
             if not whose.tenant and wanted.takes_orphan(whose) and not await _exists(ledger, whose.turn):
