@@ -21,6 +21,11 @@ class Slot:
         self.chars = 0
         self.final: int | None = None
 
+    @property
+    def has_text(self) -> bool:
+        """Whether anything was said in it."""
+        return self.chars > 0 or self.final not in {None, hash("")}
+
 
 class Item:
     """One output item as far as it is known; `announced` once an event has told that it exists."""

@@ -251,6 +251,7 @@ def _finish_parts(scribe: Scribe, item: Item, parts: list[Any], tracks: tuple[Tr
     """
     known = _indexes(item, tracks, len(parts))
     by_rank = bool(known) and (len(known) >= len(parts) or known[-1] >= len(parts))
+    taken: set[int] = set()
     for position, part in enumerate(parts):
         if not isinstance(part, dict):
             continue
@@ -260,16 +261,24 @@ def _finish_parts(scribe: Scribe, item: Item, parts: list[Any], tracks: tuple[Tr
         content = position
         if by_rank:
             content = known[position] if position < len(known) else known[-1] + 1 + position - len(known)
+            if (track, content) not in item.slots and any(place == content for _, place in item.slots):
+                free = [one for one in known if one not in taken and (track, one) in item.slots]
+                content = free[0] if free else content
+            if content in taken:
+                content = known[-1] + 1 + position
+        taken.add(content)
         finish_slot(scribe, item, (track, content), word_of(part.get(member)), kind=kind)
 
 
 def _indexes(item: Item, tracks: tuple[Track, ...], wanted: int) -> list[int]:
     """The indexes at which text was streamed or announced; where they are too many, the last of those with no text are left out."""
     known = item.indexes(tracks)
-    for content in reversed(known[:] if len(known) > wanted else ()):
-        if len(known) > wanted and not any((track, content) in item.slots for track in tracks):
-            known.remove(content)
-    return known
+    spare = len(known) - wanted
+    if spare <= 0:
+        return known
+    told = {content for (track, content), slot in item.slots.items() if track in tracks and slot.has_text}
+    silent = [content for content in known if content not in told][-spare:]
+    return [content for content in known if content not in silent]
 
 
 def _part(scribe: Scribe, kind: str, frame: Frame, index: str, name: str) -> None:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from pipeline.events import BlockFinal, TextDelta
 from tests.pipeline.normalize.streams import (
     added,
@@ -16,6 +18,7 @@ from tests.pipeline.normalize.streams import (
     read,
     run,
     statuses,
+    text_done,
     up,
 )
 
@@ -122,3 +125,31 @@ def test_an_announced_part_that_stays_silent_takes_no_other_parts_text() -> None
         assert [status.name for status in statuses(events, "mismatch")] == expected
     both = run(body(added(message()), *announced, delta("b", content=1), done(message("m1", "a", "b")), completed()))
     assert [(one.content, one.text) for one in both if isinstance(one, BlockFinal)] == [(0, "a"), (1, "b")]
+
+
+NO = {"type": "refusal", "refusal": "No"}
+
+
+@pytest.mark.parametrize(
+    ("texts", "listed"),
+    [
+        ([text_done("")], [NO]),  # the empty part is left out of the item
+        ([delta("Hi")], [NO]),  # and so may be one that was not empty
+        ([delta("Hi")], [NO, {"type": "output_text", "text": "Hi"}]),  # or they change places
+    ],
+)
+def test_a_part_of_an_item_is_no_other_tracks_text(texts: list[Any], listed: list[Any]) -> None:
+    refusal = up("refusal.delta", item_id="m1", content_index=1, delta="No")
+    events = run(body(added(message()), *texts, refusal, done(message() | {"content": listed}), completed()))
+    told = [event.text for event in events if isinstance(event, TextDelta)]
+    assert sorted(told) == sorted(["No", *(frame["delta"] for frame in texts if "delta" in frame)])
+    assert statuses(events, "mismatch") == []
+
+
+def test_parts_of_one_track_at_one_place_are_told_apart_by_rank() -> None:
+    listed = [NO, {"type": "refusal", "refusal": "Never"}]
+    events = run(body(added(message()), delta("Hi"), done(message() | {"content": listed}), completed()))
+    assert [event.text for event in events if isinstance(event, TextDelta)] == ["Hi", "No", "Never"]
+    refusal = up("refusal.delta", item_id="m1", content_index=1, delta="No")
+    events = run(body(added(message()), delta("Hi"), refusal, done(message() | {"content": listed}), completed()))
+    assert [event.text for event in events if isinstance(event, TextDelta)] == ["Hi", "No", "Never"]
