@@ -11,6 +11,8 @@ WORDS = "tests/ledger/test_delivery_words.py"
 PLANNING = "tests/ledger/test_planning.py"
 TURNS = "tests/ledger/test_turns.py"
 RETENTION = "tests/ledger/test_retention.py"
+FORGETTING = "tests/ledger/test_forgetting.py"
+LATE = "tests/ledger/test_late.py"
 
 MUTANTS = (
     Mutant(
@@ -212,5 +214,45 @@ MUTANTS = (
         path="ledger/lua/trim.lua",
         edits=(("if oldest[1] and tonumber(oldest[2]) <= low_ms then", "if false then"),),
         tests=(RETENTION,),
+    ),
+    Mutant(
+        name="a lost group made anew at the beginning",
+        breaks="a block that was planned is never given out again",
+        path="ledger/lua/take_blocks.lua",
+        edits=(
+            (
+                "redis.call('XGROUP', 'CREATE', KEYS[3], ARGV[2], position, 'MKSTREAM')",
+                "redis.call('XGROUP', 'CREATE', KEYS[3], ARGV[2], '0', 'MKSTREAM')",
+            ),
+        ),
+        tests=(PLANNING,),
+    ),
+    Mutant(
+        name="a request kept behind its turn's end",
+        breaks="what was asked goes with the end",
+        path="ledger/lua/commit.lua",
+        edits=(("    redis.call('HDEL', turn, 'request')", "    redis.call('HDEL', turn, 'nothing')"),),
+        tests=(COMMITTING,),
+    ),
+    Mutant(
+        name="purge of what is not settled",
+        breaks="what still owes something is not purged",
+        path="ledger/lua/purge_part.lua",
+        edits=(("if p[2] == '1' or not string.find(ARGV[2], ',' .. p[1] .. ',', 1, true) then", "if false then"),),
+        tests=(FORGETTING,),
+    ),
+    Mutant(
+        name="forgetting what may be on its way",
+        breaks="an attempt is forgotten once nobody can still be making it",
+        path="ledger/lua/forget_parts.lua",
+        edits=(("if p[1] == 'sending' and now < (tonumber(p[3]) or 0) + tonumber(ARGV[1]) then", "if false then"),),
+        tests=(FORGETTING,),
+    ),
+    Mutant(
+        name="late settlement not marked",
+        breaks="what is settled after its lane went on is marked as late",
+        path="ledger/lua/receipt.lua",
+        edits=(("  if p[7] then\n", "  if false then\n"),),
+        tests=(LATE,),
     ),
 )

@@ -62,6 +62,16 @@ def test_the_second_batch_follows_the_first(bench: Bench) -> None:
     assert [(entry.id, entry.first, entry.n) for entry in frames] == [("2-0", 0, 2), ("5-0", 2, 3)]
 
 
+@pytest.mark.parametrize("state", [state for state in TurnState if state.is_terminal])
+def test_what_was_asked_goes_with_the_end_and_not_before(bench: Bench, state: TurnState) -> None:
+    turn, ids = folded(bench)
+    bench.commit(bench.batch(START, ids[:2], effect(turn, 0, 2)))
+    assert bench.record(turn).request == '{"input":"hi"}', "another ingest process may have to ask again"
+    bench.commit(bench.batch(ids[1], ids[2:], effect(turn, 2, 1, state=state), commit_id="c2"))
+    assert bench.record(turn).request == ""
+    assert bench.client.hexists(bench.keys.turn(turn), "request") is False
+
+
 @pytest.mark.parametrize(
     ("after", "firsts"), [(-1, [0, 2]), (0, [0, 2]), (1, [2]), (2, [2]), (3, [2]), (4, []), (99, [])]
 )
