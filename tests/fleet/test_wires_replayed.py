@@ -1,6 +1,9 @@
 """The golden streams of every wire through a whole fleet: the official SDK reads of each what the driver for recordings says of it."""
 
 import json
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +42,21 @@ def test_a_difference_is_found(was: bytes, becomes: bytes) -> None:
     other = Case(file=case.file, wire=case.wire, data=case.data.replace(was, becomes))
     assert differences(read(case), case.expected("t")) == []
     assert differences(read(other), case.expected("t"))
+
+
+@pytest.mark.long
+def test_the_script_counts_what_it_played_and_is_red_where_there_is_nothing(tmp_path: Path) -> None:
+    def play() -> tuple[int, str]:
+        command = [sys.executable, "-m", "scripts.fleet_conformance", str(tmp_path)]
+        done = subprocess.run(command, cwd=GOLDEN.parents[1], capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout
+
+    assert play()[0] == 1
+    (tmp_path / "chat").mkdir()
+    shutil.copy(GOLDEN / "chat" / "text-two-calls.sse", tmp_path / "chat")
+    code, told = play()
+    assert code == 0, told
+    assert "turns 1 of 1 files, differences 0" in told
 
 
 def test_a_recording_of_two_turns_is_two_cases(tmp_path: Path) -> None:
