@@ -13,7 +13,7 @@ from ledger.records import OwnerRecord, Positions
 from workers.commands import diagnosis
 from workers.commands.diagnosis import Finding, Level
 from workers.commands.probes import Fleet, Group, Installed, Partition, Server
-from workers.config import Config
+from workers.config import Config, TargetConfig
 
 NOW = 1_000_000
 
@@ -208,6 +208,12 @@ def test_an_agent_whose_program_or_folder_is_not_there_is_named(tmp_path: Path) 
 
 def test_an_unsigned_webhook_is_a_warning() -> None:
     assert one(list(diagnosis.secrets(config(targets=webhook(secret_env="")), {}))).level is Level.WARNING
+
+
+def test_a_target_that_records_is_told_apart_from_one_that_sends() -> None:
+    targets = {"room": TargetConfig(channel="discord", recipient="1", record="out.jsonl")}
+    finding = one(list(diagnosis.secrets(config(targets=targets), {})))
+    assert (finding.level, finding.found) == (Level.WARNING, "records into out.jsonl, and sends nothing")
 
 
 def test_a_name_that_another_distribution_owns_is_an_error() -> None:

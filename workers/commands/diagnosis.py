@@ -12,7 +12,7 @@ from ledger.keys import Keyspace
 from ledger.rights import acl_rule, describe
 from workers.commands.probes import GROUPS, OWNED_ROLES, Fleet, Installed, Partition, Server, is_one_tree
 from workers.config import Config
-from workers.config.channels import MEDIA, key_window_of, promise_of
+from workers.config.channels import key_window_of, promise_of, secret_variable
 
 REDIS_FLOOR = (7, 0)
 VALKEY_FLOOR = (7, 2)
@@ -62,8 +62,12 @@ def secrets(config: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
                     f"set it for the ingest processes, or {whom} will refuse them",
                 )
     for name, target in config.targets.items():
-        variable = target.token_env if MEDIA[target.channel].is_chat else target.secret_env
-        if target.channel == "webhook" and not target.secret_env:
+        _, variable = secret_variable(target)
+        if target.record:
+            yield _warning(
+                f"target {name}", f"records into {target.record}, and sends nothing", "take record out to send"
+            )
+        elif target.channel == "webhook" and not target.secret_env:
             yield _warning(f"target {name}", "messages are not signed", "name a secret's variable in secret_env")
         elif variable and not environ.get(variable):
             yield _warning(

@@ -45,8 +45,16 @@ def base_url_of(target: TargetConfig) -> str:
     return (target.base_url or MEDIA[target.channel].base_url).rstrip("/")
 
 
+def secret_variable(target: TargetConfig) -> tuple[str, str]:
+    """The setting that names the variable of the target's secret, and the variable; none where nothing leaves."""
+    setting = "token_env" if MEDIA[target.channel].is_chat else "secret_env"
+    return setting, "" if target.record else getattr(target, setting)
+
+
 def key_window_of(target: TargetConfig) -> int:
     """For how long the target's receiver can be relied on to remember a key, in milliseconds; 0 for one that knows none."""
+    if target.record:
+        return 0
     window_ms = min(target.key_window_ms, MEDIA[target.channel].key_window_ms)
     return window_ms if window_ms >= SHORTEST_KEY_WINDOW_MS else 0
 
@@ -55,7 +63,7 @@ def promise_of(target: TargetConfig) -> Promise:
     """What settles a delivery to this target whose outcome was lost, first of all."""
     if key_window_of(target):
         return "key"
-    if MEDIA[target.channel].reads_back or target.reconcile_url:
+    if not target.record and (MEDIA[target.channel].reads_back or target.reconcile_url):
         return "reconcile"
     return "none"
 

@@ -113,7 +113,7 @@ def _names(config: Config) -> Iterator[str]:
             yield f"targets.{name}.limit: {f'1 to {most}' if most else 'no limit'} is expected, found {target.limit}"
         if target.max_lines is not None and (most is None or target.max_lines < 1):
             yield f"targets.{name}.max_lines: {'a number above 0' if most else 'no limit'} is expected, found {target.max_lines}"
-        if target.channel == "webhook" and not target.url.startswith(("http://", "https://")):
+        if target.channel == "webhook" and not target.record and not target.url.startswith(("http://", "https://")):
             yield f"targets.{name}.url: an http or https URL is expected"
         asked = target.reconcile_url
         if asked and not (asked.startswith(("http://", "https://")) and "{id}" in asked):
@@ -123,9 +123,9 @@ def _names(config: Config) -> Iterator[str]:
 
 
 def _chat(name: str, target: TargetConfig) -> Iterator[str]:
-    if not base_url_of(target).startswith(("http://", "https://")):
+    if not target.record and not base_url_of(target).startswith(("http://", "https://")):
         yield f"targets.{name}.base_url: an http or https URL is expected"
-    if not target.token_env:
+    if not target.record and not target.token_env:
         yield f"targets.{name}.token_env: the name of the variable that holds the bot's token is expected"
     if not target.recipient and not target.open_recipient:
         yield f"targets.{name}.recipient: CHAT, CHAT/THREAD or CHAT/THREAD/REPLY is expected, or open_recipient = true"

@@ -262,6 +262,8 @@ class TargetConfig(Section, frozen=True, kw_only=True):
     """Show that something is being written while a turn runs, where the channel can."""
     path: str = "-"
     """The console's file; ``-`` is standard output."""
+    record: str = ""
+    """A file that gets each message in place of the channel: everything is done as for a send, and nothing leaves."""
     headers: dict[str, str] = {}
     policy: Literal["hold", "resend", "drop"] = "hold"
     """What happens to a delivery whose outcome is unknown: wait for a person, send again knowingly, or give up."""

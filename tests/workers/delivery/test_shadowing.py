@@ -1,6 +1,7 @@
-"""A shadowed turn's deliveries: made in full, recorded, and sent by nobody here."""
+"""A shadowed turn's deliveries: made in full, recorded, and sent by nobody here; and a target that records in place of sending."""
 
 import contextlib
+from pathlib import Path
 
 import msgspec
 
@@ -9,8 +10,15 @@ from ledger.errors import LedgerError
 from ledger.shadow import report_sent
 from ledger.states import SETTLED, TRANSITIONS, State
 from ledger.turns import read_turn
+from scripts.channels.discord import Discord
+from tests.support.chats import MEDIA
 from tests.support.waiting import wait_until
 from tests.workers.delivery.conftest import Site
+from workers.config import Config, TargetConfig, check
+from workers.config.channels import key_window_of, promise_of, secret_variable
+from workers.delivery.channels.contract import Typing, reconciling
+from workers.delivery.channels.registry import TERMS, open_channels
+from workers.delivery.outcomes import Capability
 from workers.shadow.collection import Message, Shadowed, collect
 
 
@@ -86,3 +94,28 @@ async def test_what_is_not_kept_any_more_is_not_compared(site: Site) -> None:
     [part] = await site.parts()
     await site.desk.client.delete(site.desk.keys.part(part.id))
     assert (await compared(site, turn)).verdict == "expired"
+
+
+async def test_a_recording_target_goes_the_whole_way_and_nothing_leaves(site: Site, tmp_path: Path) -> None:
+    file = tmp_path / "recorded.jsonl"
+    async with Discord() as server:
+        site.chats["room"] = {**MEDIA["discord"].settings(server), "record": str(file), "token_env": "", "base_url": ""}
+        turn = await site.turn("room", "hook", blocks=3)
+        site.start()
+        await site.until(6, State.SENT)
+        assert server.requests == []
+    lines = [msgspec.json.decode(line) for line in file.read_bytes().splitlines()]
+    assert [line["text"] for line in lines] == ["text 0", "text 1", "text 2"]
+    parts = [part for part in await site.parts() if part.target == "room"]
+    assert [line["delivery"] for line in lines] == [part.id for part in parts]
+    assert {(line["channel"], line["recipient"], line["turn"]) for line in lines} == {("discord", "100", turn)}
+    assert all('"reason":"written"' in part.receipt and part.attempts == 1 for part in parts)
+
+
+def test_a_recording_target_promises_what_a_file_does_and_asks_what_its_channel_asks() -> None:
+    config = TargetConfig(channel="discord", recipient="7/9", record="file", token_env="NOT_READ")
+    assert check(Config(targets={"room": config})) == []
+    assert (key_window_of(config), promise_of(config), secret_variable(config)) == (0, "none", ("token_env", ""))
+    channel = open_channels({"room": config}, {})["room"]
+    assert (channel.terms, channel.capability, reconciling(channel)) == (TERMS["discord"], Capability.NONE, None)
+    assert not isinstance(channel, Typing)

@@ -36,36 +36,43 @@ class Console:
 
     async def send(self, message: Message, gate: Gate) -> Outcome:
         """Append the part in one write."""
-        try:
-            handle = STDOUT if self._path == "-" else _open(self._path)
-        except OSError as error:
-            return not_sent("cannot_open", str(error))
-        try:
-            return _write(handle, self._line(message), gate)
-        finally:
-            if handle != STDOUT:
-                os.close(handle)
+        line = message.part.body.encode() if self._path == "-" else line_of(message)
+        return append(self._path, line, gate)
 
     async def close(self) -> None:
         """Nothing is kept open."""
 
-    def _line(self, message: Message) -> bytes:
-        part = message.part
-        if self._path == "-":
-            return part.body.encode()
-        line = {
-            "id": part.webhook_id,
-            "delivery": part.id,
-            "attempt": message.attempt,
-            "at": message.at,
-            "session": part.session,
-            "turn": part.turn,
-            "block": part.block,
-            "part": part.part,
-            "target": part.target,
-            "text": part.body,
-        }
-        return msgspec.json.encode(line) + b"\n"
+
+def line_of(message: Message, **more: str) -> bytes:
+    """One line of JSON that tells of an attempt."""
+    part = message.part
+    line = {
+        "id": part.webhook_id,
+        "delivery": part.id,
+        "attempt": message.attempt,
+        "at": message.at,
+        "session": part.session,
+        "turn": part.turn,
+        "block": part.block,
+        "part": part.part,
+        "target": part.target,
+        **more,
+        "text": part.body,
+    }
+    return msgspec.json.encode(line) + b"\n"
+
+
+def append(path: str, line: bytes, gate: Gate) -> Outcome:
+    """Write a line at the end of a file in one write, or on standard output for the path `-`."""
+    try:
+        handle = STDOUT if path == "-" else _open(path)
+    except OSError as error:
+        return not_sent("cannot_open", str(error))
+    try:
+        return _write(handle, line, gate)
+    finally:
+        if handle != STDOUT:
+            os.close(handle)
 
 
 def _open(path: str) -> int:

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping
 
 from workers.config import TargetConfig
-from workers.config.channels import MEDIA
+from workers.config.channels import secret_variable
 from workers.delivery.channels import console, discord, matrix, slack, telegram, webhook
 from workers.delivery.channels.contract import Channel
+from workers.delivery.channels.recorder import Recorder
 from workers.delivery.terms import Terms
 
 CHANNELS: dict[str, Callable[[TargetConfig, str], Channel]] = {
@@ -34,13 +35,13 @@ def open_channels(targets: Mapping[str, TargetConfig], environ: Mapping[str, str
     """Make the adapter of every configured target; secrets are read here, from the variables that the targets name."""
     channels: dict[str, Channel] = {}
     for name, target in targets.items():
-        setting = "token_env" if MEDIA[target.channel].is_chat else "secret_env"
-        variable: str = getattr(target, setting)
+        setting, variable = secret_variable(target)
         secret = environ.get(variable, "") if variable else ""
         if variable and not secret:
             raise MissingSecretError(f"targets.{name}.{setting}: the variable {variable} is not set")
         try:
-            channels[name] = CHANNELS[target.channel](target, secret)
+            channel = CHANNELS[target.channel](target, secret)
         except ValueError as error:
             raise MissingSecretError(f"targets.{name}.{setting}: {variable}: {error}") from None
+        channels[name] = Recorder(target.record, channel) if target.record else channel
     return channels
