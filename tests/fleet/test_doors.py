@@ -14,9 +14,11 @@ from ledger.rights import acl_rule
 from ledger.turns import read_turn
 from tests.fleet.crashing import FIRST_GATE, SECOND_GATE, Told, stage
 from tests.support.fleet import Fleet
+from tests.support.receivers import Receiver
 from tests.support.sentinel import Watched
-from tests.support.servers import Server
+from tests.support.servers import Cluster, Server
 from tests.support.tls import Authority, TlsServer
+from tests.support.upstream import Upstream, text
 from tests.support.waiting import wait_until
 from workers.cli import ROLES, run_role
 from workers.commands.index import build
@@ -129,6 +131,34 @@ async def test_a_turn_is_carried_by_the_least_user_that_the_doctor_prints(
                 denied = {row["object"] for row in client.acl_log()}
             assert denied <= {"client|setinfo"}, "the client's own introduction, which it does without"
             assert (await doctor(alone, url=url))["rights"]["level"] == "ok"
+
+
+async def test_a_turn_is_carried_on_a_cluster_by_the_least_user(tmp_path: Path) -> None:
+    rule = acl_rule(Keyspace(), cluster=True, durable="none").replace("PASSWORD", "word")
+    with Cluster() as cluster:
+        for node in cluster.servers:
+            with node.client() as client:
+                client.execute_command(*rule.split())
+        environ = {"FOLDLINE_REDIS_URL": f"redis://foldline:word@127.0.0.1:{cluster.servers[0].port}/0"}
+        async with (
+            Upstream(text("Of many nodes.", pieces=3)) as upstream,
+            Receiver() as receiver,
+            Fleet(
+                cluster.url,
+                tmp_path,
+                upstreams={"sample": {"base_url": upstream.base_url}},
+                targets={"hook": {"channel": "webhook", "url": receiver.url}},
+                cluster=True,
+                environ=environ,
+            ) as fleet,
+        ):
+            for role in (*CARRIERS, "gateway"):
+                await fleet.start(role)
+            assert (await fleet.settled(await fleet.submit(targets=["hook"]))).state == "completed"
+            assert [body["text"] for body in receiver.texts] == ["Of many nodes."]
+        for node in cluster.servers:
+            with node.client() as client:
+                assert {row["object"] for row in client.acl_log()} <= {"client|setinfo"}
 
 
 @pytest.mark.parametrize("lacking", ["xgroup|create", "publish"])
