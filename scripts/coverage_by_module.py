@@ -1,4 +1,4 @@
-"""Branch coverage of each part of the core by its own tests alone: `python -m scripts.coverage_by_module [PART …]`.
+"""Branch coverage of each part of the core and of the ledger by its own tests alone: `python -m scripts.coverage_by_module [PART …]`.
 
 A part whose lines are only met by the tests of its neighbours is not tested; so of a part's lines those alone count that its own
 tests met. Prints what is missing; exit 1 where anything is. `# pragma: no cover` is listed with the reason beside it.
@@ -19,7 +19,7 @@ from pathlib import Path
 from coverage import Coverage
 
 ROOT = Path(__file__).resolve().parent.parent
-TESTS = "tests/pipeline"
+PACKAGES = ("pipeline", "ledger")
 PROCESSES = "2"
 
 WIRE = (
@@ -60,6 +60,31 @@ PARTS: dict[str, tuple[str, ...]] = {
 SHARED = "normalize"
 SHARED_MODULES = ("defects", "framed", "intake", "jsonarray", "leniency", "narrator", "slots", "stamp", "usage")
 PARTS[SHARED] = ("normalize",)
+# module of the ledger -> the tests that are its own; what a script does is in Lua, and these tests are of every reply
+LEDGER = {
+    "access": ("access",),
+    "backoff": ("backoff",),
+    "commands": ("commands",),
+    "delivery": ("delivery", "delivery_words", "late", "planning"),
+    "errors": ("commands",),
+    "external": ("external", "deadlines"),
+    "forgetting": ("forgetting",),
+    "keys": ("keys",),
+    "log": ("log", "log_committing", "log_taking"),
+    "lua/__init__": ("lua",),
+    "ownership": ("ownership",),
+    "parts": ("parts", "delivery"),
+    "planning": ("planning",),
+    "records": ("records",),
+    "replies": ("replies",),
+    "reports": ("reports",),
+    "retention": ("retention",),
+    "rights": ("rights",),
+    "shadow": ("shadow",),
+    "states": ("states",),
+    "turns": ("turns", "deadlines"),
+}
+PARTS |= {f"ledger/{name}.py": tuple(f"test_{test}.py" for test in tests) for name, tests in LEDGER.items()}
 VALUES = ("output.py",)  # values alone: every part's tests are its own
 PRAGMA = re.compile(r"# pragma: no (?:cover|branch)\W*(.*)")
 
@@ -73,26 +98,32 @@ class Gap:
     branches: list[list[int]]
 
 
+def package_of(part: str) -> str:
+    """The package that a part is of; those of the core are named without it."""
+    return "ledger" if part.startswith("ledger/") else "pipeline"
+
+
 def modules_of(part: str) -> list[str]:
     """The modules of a part, as paths from the root."""
     if part == SHARED:
         return [f"pipeline/{SHARED}/{name}.py" for name in SHARED_MODULES]
-    path = ROOT / "pipeline" / part
+    path = ROOT / (part if package_of(part) == "ledger" else f"pipeline/{part}")
     found = sorted(path.rglob("*.py")) if path.is_dir() else [path]
     return [str(module.relative_to(ROOT)) for module in found]
 
 
-def tests_of(patterns: tuple[str, ...]) -> list[str]:
-    """The test files and folders that the patterns name."""
-    return [str(path.relative_to(ROOT)) for pattern in patterns for path in sorted(ROOT.joinpath(TESTS).glob(pattern))]
+def tests_of(part: str) -> list[str]:
+    """The test files and folders that are a part's own."""
+    folder = ROOT / "tests" / package_of(part)
+    return [str(path.relative_to(ROOT)) for pattern in PARTS[part] for path in sorted(folder.glob(pattern))]
 
 
-def measured(parts: dict[str, tuple[str, ...]], folder: Path) -> Coverage:
+def measured(parts: list[str], folder: Path) -> Coverage:
     """Run the tests of these parts, each line that they meet marked with the test that met it."""
     data = folder / "data"
-    tests = sorted({test for patterns in parts.values() for test in tests_of(patterns)})
+    tests = sorted({test for part in parts for test in tests_of(part)})
     run = [sys.executable, "-m", "pytest", "-q", "-n", PROCESSES, "-p", "no:randomly", *tests]
-    options = ["--cov=pipeline", "--cov-branch", "--cov-context=test", "--cov-report="]
+    options = [*(f"--cov={package}" for package in PACKAGES), "--cov-branch", "--cov-context=test", "--cov-report="]
     subprocess.run(
         [*run, *options],
         cwd=ROOT,
@@ -105,10 +136,10 @@ def measured(parts: dict[str, tuple[str, ...]], folder: Path) -> Coverage:
     return coverage
 
 
-def gaps(coverage: Coverage, part: str, patterns: tuple[str, ...], folder: Path) -> Iterator[Gap]:
+def gaps(coverage: Coverage, part: str, folder: Path) -> Iterator[Gap]:
     """What a part's own tests leave out of it. What a module does when it is imported, no test does."""
     report, modules = folder / "report.json", modules_of(part)
-    contexts = [f"^{re.escape(test)}(/|::)" for test in tests_of(patterns)]
+    contexts = [f"^{re.escape(test)}(/|::)" for test in tests_of(part)]
     coverage.json_report(outfile=str(report), include=modules, contexts=["^$", *contexts])
     found = json.loads(report.read_text(encoding="utf-8"))["files"]
     for module in modules:
@@ -120,9 +151,9 @@ def gaps(coverage: Coverage, part: str, patterns: tuple[str, ...], folder: Path)
 
 
 def unmeasured() -> list[str]:
-    """Modules of the core that no part names."""
+    """Modules that no part names."""
     named = {module for part in [*PARTS, *VALUES] for module in modules_of(part)}
-    every = {str(path.relative_to(ROOT)) for path in ROOT.joinpath("pipeline").rglob("*.py")}
+    every = {str(path.relative_to(ROOT)) for package in PACKAGES for path in ROOT.joinpath(package).rglob("*.py")}
     return sorted(module for module in every - named if not module.endswith("__init__.py"))
 
 
@@ -130,7 +161,8 @@ def pragmas() -> list[str]:
     """Every line that is left out on purpose, with its reason."""
     return [
         f"{path.relative_to(ROOT)}:{number}: {match[1] or 'WITHOUT A REASON'}"
-        for path in sorted(ROOT.joinpath("pipeline").rglob("*.py"))
+        for package in PACKAGES
+        for path in sorted(ROOT.joinpath(package).rglob("*.py"))
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
         if (match := PRAGMA.search(line))
     ]
@@ -138,12 +170,12 @@ def pragmas() -> list[str]:
 
 def main(wanted: list[str]) -> int:
     """Measure the parts, all of them where none is named."""
-    parts = {name: tests for name, tests in PARTS.items() if not wanted or name in wanted}
+    parts = [name for name in PARTS if not wanted or name in wanted]
     missing = 0
     with tempfile.TemporaryDirectory() as folder, chdir(ROOT):
         coverage = measured(parts, Path(folder))
-        for part, patterns in parts.items():
-            left_out = list(gaps(coverage, part, patterns, Path(folder)))
+        for part in parts:
+            left_out = list(gaps(coverage, part, Path(folder)))
             missing += len(left_out)
             print(f"{part}: {'whole' if not left_out else 'missing'}", flush=True)
             for gap in left_out:

@@ -51,3 +51,10 @@ async def test_schema_and_number_of_partitions_are_set_once(redis_url: str) -> N
     with pytest.raises(SchemaMismatch, match="schema of the data: expected 1, found 0"):
         await scripts.run(access.check_meta(KEYS))
     await client.aclose()
+
+
+def test_two_tenants_sessions_of_one_name_are_two() -> None:
+    assert access.scoped(access.DEFAULT_TENANT, "s") == "s"
+    assert access.scoped("acme", "s") != access.scoped("other", "s")
+    for tenant in (access.DEFAULT_TENANT, "acme"):
+        assert access.unscoped(tenant, access.scoped(tenant, "s")) == "s"

@@ -9,7 +9,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from ledger import errors, lua, ownership
-from ledger.commands import Call, Scripts, SyncScripts, sha_of, translate
+from ledger.commands import Call, Scripts, SyncScripts, commands_of_scripts, sha_of, translate
 from ledger.keys import Keyspace
 from tests.ledger.conftest import Bench
 
@@ -107,3 +107,15 @@ def test_errors_name_what_they_are_about() -> None:
     assert errors.UnknownTurn("7-a").turn == "7-a"
     assert errors.TurnEnded("7-a").turn == "7-a"
     assert errors.UnknownDelivery("7-a/0/b/0").part == "7-a/0/b/0"
+
+
+def test_what_a_server_must_be_told_is_in_the_words_of_an_error() -> None:
+    assert "set it to noeviction" in str(errors.Evicting("allkeys-lru"))
+    mismatch = errors.SchemaMismatch("schema", expected="1", found="2")
+    assert (str(mismatch), mismatch.expected, mismatch.found) == ("schema: expected 1, found 2", "1", "2")
+
+
+def test_the_commands_of_all_scripts_are_known_with_their_subcommands() -> None:
+    found = commands_of_scripts.__wrapped__()
+    assert {"XADD", "HSET", "XGROUP CREATE", "TIME"} <= found
+    assert "XGROUP" not in found

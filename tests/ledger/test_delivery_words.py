@@ -214,3 +214,10 @@ async def test_an_unlimited_budget_is_held_all_the_same_when_its_channel_asks(de
     assert await desk.run(delivery.budget_hold(desk.keys, "bot", wait_ms=1)) == until
     assert 0 < await take() <= LONG_MS
     assert await desk.client.pttl(desk.keys.budget("bot")) > 0
+
+
+async def test_what_was_written_is_waited_for_on_disk_or_on_a_replica(desk: Desk) -> None:
+    assert await desk.run(delivery.wait_copied(timeout_ms=1)) is False, "there is no replica"
+    written = delivery.wait_written(timeout_ms=5)
+    assert written.by_sha() == ("WAITAOF", 1, 0, 5)
+    assert (written.decode([1, 0]), written.decode([0, 0])) == (True, False)

@@ -1,4 +1,5 @@
 import zlib
+from fnmatch import fnmatchcase
 
 import pytest
 from hypothesis import given
@@ -86,3 +87,26 @@ def test_every_row_of_the_key_table_says_how_the_key_ends_and_what_bounds_it() -
         assert row.owner
         assert row.ends
         assert row.bound
+
+
+def test_every_key_of_the_fleet_and_of_a_turn_has_a_name_of_its_own() -> None:
+    names = [KEYS.meta, KEYS.api_keys, KEYS.modes, KEYS.reports, KEYS.reports_aside, KEYS.workers("fold")]
+    names += [KEYS.freed("fold"), KEYS.shadow(7), KEYS.serial(7, "s"), KEYS.late(7), KEYS.legacy(TURN)]
+    assert len(set(names)) == len(names)
+    assert all(name.startswith("fl:") for name in names)
+
+
+def test_a_key_of_a_turn_says_whose_it_is() -> None:
+    part = f"{TURN}/0/aa/1"
+    of_turn = [KEYS.turn(TURN), KEYS.entries(TURN), KEYS.frames(TURN), KEYS.block(TURN, 3), KEYS.parts(TURN)]
+    for key in (*of_turn, KEYS.part(part), KEYS.legacy(TURN)):
+        assert KEYS.turn_of_key(key) == TURN
+    assert KEYS.part_of_key(KEYS.part(part)) == part
+    assert (KEYS.turn_of_key(KEYS.log(7)), KEYS.part_of_key(KEYS.log(7))) == ("", "")
+
+
+def test_patterns_find_what_they_are_of() -> None:
+    assert fnmatchcase(KEYS.idem("acme", "k"), KEYS.all_idem())
+    assert fnmatchcase(KEYS.turn(TURN), KEYS.all_of("turn", 7))
+    assert fnmatchcase(KEYS.turn(TURN), KEYS.all_of("turn"))
+    assert not fnmatchcase(KEYS.turn(TURN), KEYS.all_of("turn", 6))

@@ -171,3 +171,12 @@ def test_what_no_script_answers_is_an_error() -> None:
     call = ownership.raise_owner(Bench(None).keys, role="fold", partition=0, worker="w", nonce="n", lease_ms=1)
     with pytest.raises(UnexpectedReply):
         call.decode(["WHAT"])
+
+
+def test_whoever_listens_hears_that_partitions_were_given_up(bench: Bench) -> None:
+    assert bench.run(ownership.tell_freed(bench.keys, role="fold")) == 0
+    with bench.client.pubsub() as listener:
+        listener.subscribe(bench.keys.freed("fold"))
+        listener.get_message(timeout=5)
+        assert bench.run(ownership.tell_freed(bench.keys, role="fold")) == 1
+    assert ownership.tell_freed(bench.keys, role="fold", sharded=True).name == "SPUBLISH"

@@ -1,4 +1,4 @@
-from ledger.parts import NewPart, body_hash, part_from_hash, target_hash, webhook_id
+from ledger.parts import NewPart, body_hash, held_lane, part_from_hash, target_hash, webhook_id
 from ledger.states import State
 
 
@@ -43,3 +43,8 @@ def test_a_record_is_read_from_its_plain_fields() -> None:
     assert body_hash(part.body) == new().body_hash
     assert part.webhook_id == "msg_x"
     assert part_from_hash("x", {}) is None
+
+
+def test_a_holding_lane_names_its_lane_and_the_turn_that_holds() -> None:
+    assert held_lane("abc:1-turn") == ("abc", "1-turn")
+    assert held_lane("abc") is None

@@ -8,6 +8,8 @@ from ledger.records import (
     Positions,
     TurnRecord,
     TurnState,
+    frame_entries,
+    log_entries,
     position_key,
     turn_record,
 )
@@ -60,3 +62,11 @@ def test_terminal_states_are_those_after_running() -> None:
 def test_positions_are_compared_as_numbers() -> None:
     assert position_key("9-10") < position_key("10-9") < position_key("10-11")
     assert position_key("5") == (5, 0)
+
+
+def test_entries_read_back_with_their_ids() -> None:
+    fields = {"turn": "7-a", "producer": "ingest", "seq": "3", "n": "2", "events": "[]"}
+    [entry] = log_entries([("5-0", fields)])
+    assert (entry.id, entry.turn, entry.seq, entry.n) == ("5-0", "7-a", 3, 2)
+    [frames] = frame_entries([("4-0", {"first": "1", "n": "3", "sse": "x"})])
+    assert (frames.id, frames.first, frames.last, frames.sse) == ("4-0", 1, 3, "x")

@@ -11,7 +11,7 @@ from ledger import log
 from ledger.commands import SyncScripts, commands_of_scripts
 from ledger.errors import AccessDenied
 from ledger.keys import Keyspace
-from ledger.rights import CONNECTION, ON_A_CLUSTER, PLAIN, WAITS, acl_rule, missing_rights, rights
+from ledger.rights import CONNECTION, ON_A_CLUSTER, PLAIN, WAITS, acl_rule, describe, missing_rights, rights
 from tests.support.servers import Server
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -112,3 +112,7 @@ def test_asking_for_every_right_harms_no_server(server: Server) -> None:
             assert SyncScripts(client).run(missing_rights(KEYS, cluster=True, durable=durable)) == []
         assert set(rights(cluster=True, durable="wait")) >= {"EVAL", "WAIT", "SSUBSCRIBE"}
         assert client.dbsize() == 0
+
+
+def test_what_is_missing_is_said_in_words() -> None:
+    assert describe(["XADD", "the channel fl:x"]) == "the server's user may not: XADD, the channel fl:x"

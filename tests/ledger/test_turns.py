@@ -276,3 +276,9 @@ def test_turns_in_flight_are_listed_by_their_first_entry(bench: Bench) -> None:
     assert bench.run(turns.inflight_turns(bench.keys, bench.partition)) == []
     bench.publish(turn, token, 0)
     assert bench.run(turns.inflight_turns(bench.keys, bench.partition)) == [turn]
+
+
+def test_a_child_is_of_its_parents_partition(bench: Bench) -> None:
+    new = bench.new(parent="1-" + "a" * 24)
+    with pytest.raises(ValueError, match="two partitions"):
+        turns.submit(bench.keys, new, tenant_limit=1, partition_limit=1)
