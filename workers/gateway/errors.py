@@ -5,6 +5,7 @@ of the interface: they stand in this module and nowhere else. A message says wha
 an upstream's address or a stack trace.
 """
 
+import re
 from typing import Any
 
 import msgspec
@@ -45,8 +46,23 @@ _STATUS_BY_WORD = {
     INVALID_REQUEST: 400,
     "server_is_overloaded": 503,
     SERVER_ERROR: 500,
+    # Anthropic's words, and Google's
+    NOT_FOUND: 404,
+    "request_too_large": 413,
+    "overloaded_error": 503,
+    "timeout_error": 504,
+    "INVALID_ARGUMENT": 400,
+    "FAILED_PRECONDITION": 400,
+    "UNAUTHENTICATED": 401,
+    "PERMISSION_DENIED": 403,
+    "NOT_FOUND": 404,
+    "RESOURCE_EXHAUSTED": 429,
+    "INTERNAL": 500,
+    "UNAVAILABLE": 503,
+    "DEADLINE_EXCEEDED": 504,
 }
 
+_STATUS = re.compile(r"[45]\d\d", re.ASCII)
 FULL_RETRY_S = 5  # room comes when turns end and expire, which takes longer than a restart
 
 
@@ -100,10 +116,12 @@ def kind_of(status: int) -> str:
 def status_of_failure(error: dict[str, Any]) -> int:
     """Return the HTTP status with which a non-stream request reports a failed turn.
 
-    The code decides where it is known, else the type; what remains is the upstream's fault and not the client's, so 502.
+    The code decides where it is known, else the type; a code may be a status itself, as Google's is. What remains is the upstream's
+    fault and not the client's, so 502.
     """
     words = [word for word in (error.get("code"), error.get("type")) if isinstance(word, str)]
-    return next((_STATUS_BY_WORD[word] for word in words if word in _STATUS_BY_WORD), 502)
+    known = next((_STATUS_BY_WORD[word] for word in words if word in _STATUS_BY_WORD), None)
+    return known or next((int(word) for word in words if _STATUS.fullmatch(word)), 502)
 
 
 def not_found(name: str, ident: str, *, param: str | None = None) -> HttpError:

@@ -1,8 +1,32 @@
 """Requests to upstreams of other wires: refused at the door where the wire has no form for them, or taken as they are."""
 
 import msgspec
+import pytest
 
 from tests.workers.gateway.stage import stage
+from workers.gateway.errors import status_of_failure
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "status"),
+    [
+        ("upstream_rate_limited", "RESOURCE_EXHAUSTED", 429),
+        ("upstream_server_error", "overloaded_error", 503),
+        ("overloaded_error", None, 503),
+        ("400", "INVALID_ARGUMENT", 400),
+        ("503", "UNAVAILABLE", 503),
+        ("451", None, 451),
+        ("upstream_server_error", "529", 529),
+        ("-32603", None, 502),
+        ("4000", None, 502),
+        ("malformed_function_call", None, 502),
+        (None, None, 502),
+    ],
+)
+def test_a_request_that_waited_is_answered_with_the_status_that_the_upstreams_words_stand_for(
+    code: str | None, kind: str | None, status: int
+) -> None:
+    assert status_of_failure({"code": code, "type": kind}) == status
 
 
 async def test_what_the_wire_has_no_form_for_is_refused_and_binds_no_key(redis_url: str) -> None:
