@@ -59,6 +59,8 @@ CORS_HEADERS = [
     "X-Foldline-Upstream",
 ]
 BACKLOG = 2048
+KEEP_ALIVE_S = 75
+"""For an idle connection; longer than clients (SDKs: 5 s) and balancers (60 s) keep theirs, so that none sends into one that closes."""
 LINGER_S = 2  # after the streams have been ended, how long a connection may take to send what is left
 
 
@@ -156,6 +158,7 @@ def _server_config(app: Starlette) -> uvicorn.Config:
         log_config=None,
         access_log=False,
         server_header=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=LINGER_S,
     )
 

@@ -2,6 +2,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from starlette.applications import Starlette
 
 from ledger.records import TurnState
 from tests.support.servers import Server
@@ -131,3 +132,8 @@ async def test_a_server_that_restarts_ends_no_client_and_is_told_of_once(capsys:
                 "event: response.completed",
             ]
             assert "".join(capsys.readouterr()).count("hints_lost") == 1
+
+
+def test_a_kept_connection_outlives_the_patience_of_clients_and_balancers() -> None:
+    """Else one closes while the other sends: SDKs keep an idle connection for five seconds, balancers for sixty."""
+    assert app._server_config(Starlette()).timeout_keep_alive > 60
