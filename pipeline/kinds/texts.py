@@ -1,7 +1,5 @@
 """Messages and reasoning: items made of texts."""
 
-from collections import deque
-
 from pipeline.kinds.slot import OTHER_PART, Json, Part, Slot
 
 _TEXT_MEMBERS = {
@@ -10,6 +8,13 @@ _TEXT_MEMBERS = {
     "refusal": "refusal",
     "summary_text": "text",
     "reasoning_text": "text",
+}
+_TRACKS = {
+    "output_text": "text",
+    "text": "text",
+    "refusal": "refusal",
+    "summary_text": "summary",
+    "reasoning_text": "reasoning",
 }
 
 
@@ -83,17 +88,39 @@ def reasoning_end(slot: Slot, status: str) -> Json:
 
 def _mended(given: object, parts: list[Part]) -> list[Json]:
     """The parts that a finished item lists, with what was streamed in place of those that say nothing."""
-    streamed = deque(parts)
-    listed: list[Json] = []
-    for shown in given if isinstance(given, list) else []:
+    items = given if isinstance(given, list) else []
+    streamed, listed = _unlisted(items, parts), list[Json]()
+    for shown in items:
         if not isinstance(shown, dict) or not (kind := word(shown.get("type"))):
             if streamed:
-                listed.append(content_of(streamed.popleft()))
+                listed.append(content_of(streamed.pop(0)))
             continue
         member = _TEXT_MEMBERS.get(kind)
-        part = streamed.popleft() if member is not None and streamed else None
         if member is not None and not word(shown.get(member)):
+            part = next((one for one in streamed if one.track == _TRACKS[kind]), None)
+            if part is not None:
+                streamed.remove(part)
             shown = {**shown, member: part.text if part is not None else ""}  # noqa: PLW2901
         listed.append(shown)
     missing = len(parts) - len(listed)
-    return listed + [content_of(part) for part in list(streamed)[-missing:] if missing > 0 and part.text]
+    return listed + [content_of(part) for part in streamed[-missing:] if missing > 0 and part.text]
+
+
+def _unlisted(items: list[object], parts: list[Part]) -> list[Part]:
+    """The streamed parts that a finished item does not list: those it says word for word, and in their order those it says otherwise."""
+    left = list(parts)
+    others = []
+    for item in items:
+        if not isinstance(item, dict) or not word(item.get(_TEXT_MEMBERS.get(kind := word(item.get("type")), ""))):
+            continue
+        track, text = _TRACKS[kind], item[_TEXT_MEMBERS[kind]]
+        same = next((part for part in left if part.track == track and part.text == text), None)
+        if same is not None:
+            left.remove(same)
+        else:
+            others.append(track)
+    for track in others:
+        said = next((part for part in left if part.track == track), None)
+        if said is not None:
+            left.remove(said)
+    return left

@@ -104,12 +104,13 @@ class Calls:
         slot = None if event.item is None else self._fold.slots.find(event.item)
         if slot is None or slot.phase is Phase.DONE:
             return
-        member = kind_of(slot.kind).input
-        text = (event.wire or {}).get(member) if member is not None else None
-        if not isinstance(text, str):
-            text = event.detail if isinstance(event.detail, str) else slot.input
-            if not text and event.wire is not None and "type" in event.wire:
-                return  # an end that says nothing; the item's own end may
+        member, wire = kind_of(slot.kind).input, event.wire or {}
+        given = wire.get(member) if member is not None else None
+        text = given if isinstance(given, str) and given else event.detail
+        if not isinstance(text, str) or not text:
+            text = slot.input
+        if not text and not isinstance(given, str) and "type" in wire:
+            return  # an end that says nothing; the item's own end may
         self.tell_input(slot, text, event.wire)
 
     def tell_input(self, slot: Slot, text: str, wire: Json | None = None, *, content: int = 0) -> None:

@@ -259,11 +259,8 @@ class Items:
             yield f"{kind} of item {index}, which is not open"
             return
         track = kind.rpartition(".")[0]
-        place = (
-            index,
-            track,
-            event.get("content_index") or event.get("summary_index") or event.get("command_index") or 0,
-        )
+        position = "summary_index" if "summary" in track else "command_index" if "command" in track else "content_index"
+        place = (index, track, event.get(position) or 0)
         if kind.endswith(".delta"):
             if place in self._finals:
                 yield f"{kind} after its final word"

@@ -128,6 +128,10 @@ class Items:
                 named = self.by_id.get(item_id)
                 if named is not None and named.index == index:
                     return named
+            named = self.by_id.get(item_id) if item is None and item_id else None
+            if named is not None and named.index is None and not named.done:  # told of before without its index
+                named.index = index
+                self.by_index[index] = item = named
             return item
         if item_id and (item := self.by_id.get(item_id)) is not None:
             return item

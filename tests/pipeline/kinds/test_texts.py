@@ -45,6 +45,24 @@ def test_a_message_gets_back_what_its_end_left_out(given: object, listed: list[J
     assert KINDS["message"].apply_done(slot, {"content": given})["content"] == listed
 
 
+HI, OK, NO = {**text("Hi"), **FULL}, text("OK"), text("No", "refusal")
+
+
+@pytest.mark.parametrize(
+    ("streamed", "given", "listed"),
+    [
+        ([("refusal", "No"), ("text", "OK")], [OK], [OK, NO]),  # a text is no other track's
+        ([("text", ""), ("refusal", "No")], [NO], [NO]),
+        ([("text", "0"), ("text", "Hi")], [text("Hi")], [text("Hi"), {**text("0"), **FULL}]),
+        ([("text", "Hi"), ("text", "Hi")], [text("Hi")], [text("Hi"), HI]),  # two equal texts are two
+        ([("text", "Hi")], [text("Ho")], [text("Ho")]),
+        ([("text", "Hi")], [NO], [NO]),
+    ],
+)
+def test_what_an_end_lists_is_not_put_back(streamed: list[tuple[str, str]], given: object, listed: list[Json]) -> None:
+    assert KINDS["message"].apply_done(slot_of("message", *streamed), {"content": given})["content"] == listed
+
+
 def test_a_message_without_an_end_leaves_empty_texts_out() -> None:
     slot = slot_of("message", ("text", ""), ("text", "Hi"))
     slot.public = {"type": "message"}

@@ -153,3 +153,14 @@ def test_parts_of_one_track_at_one_place_are_told_apart_by_rank() -> None:
     refusal = up("refusal.delta", item_id="m1", content_index=1, delta="No")
     events = run(body(added(message()), delta("Hi"), refusal, done(message() | {"content": listed}), completed()))
     assert [event.text for event in events if isinstance(event, TextDelta)] == ["Hi", "No", "Never"]
+
+
+def test_an_item_that_was_told_of_without_its_index_is_given_it_late() -> None:
+    events = run(body(delta("a", None), delta("b", 4), delta("c", 4), completed()))
+    assert [(event.item, event.text) for event in events if isinstance(event, TextDelta)] == [
+        (0, "a"),
+        (0, "b"),
+        (0, "c"),
+    ]
+    again = run(body(added(message(), None), done(message("m1", "a"), None), delta("b", 4), completed()))
+    assert [(event.item, event.text) for event in again if isinstance(event, TextDelta)] == [(0, "a"), (4, "b")]

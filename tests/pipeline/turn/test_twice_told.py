@@ -61,6 +61,15 @@ def test_a_call_has_one_input_whatever_number_is_put_on_it() -> None:
     assert output[0]["arguments"] == '{"a":1}'
 
 
+def test_an_empty_final_word_erases_no_input() -> None:
+    empty = status("input_finished", wire={"type": "response.function_call_arguments.done", "arguments": ""})
+    frames, output, _ = fold(call(), delta("{}", track="tool_input"), empty, status("item_finished"))
+    assert [frame["arguments"] for frame in frames if frame["type"].endswith("arguments.done")] == ["{}"]
+    assert output[0]["arguments"] == "{}"
+    frames, _, _ = fold(call(), empty, answer())
+    assert [frame["arguments"] for frame in frames if frame["type"].endswith("arguments.done")] == [""]
+
+
 def test_text_of_an_item_that_only_had_input_is_not_its_own() -> None:
     frames, output, blocks = fold(delta("{}", track="tool_input"), delta("Hi"), final("Hi"), call(), answer(text="{}"))
     assert [frame["type"].rpartition(".")[2] for frame in frames] == ["added", "delta", "done", "done"]
