@@ -69,6 +69,10 @@ def test_the_file_is_named_by_a_variable_or_lies_in_the_working_directory(
             "[upstreams.main]\nbase_url = 'http://x'\nproxy_auth_env = 'P'\n",
             "upstreams.main.proxy_auth_env: there is no proxy",
         ),
+        (
+            "[upstreams.a]\nwire = 'acp'\ncommand = ['x']\ncwd = '/'\nproxy = 'http://p:1'\n",
+            "upstreams.a.proxy: an agent is reached by its command",
+        ),
         ("[ingest]\nmax_agents = 0\n", "ingest.max_agents: a number above 0"),
         ("[targets.t]\nchannel = 'webhook'\n", "targets.t.url: an http"),
         ("[gateway]\ndefault_upstream = 'gone'\n", "no upstream is named 'gone'"),

@@ -170,5 +170,8 @@ def _agent(name: str, upstream: UpstreamConfig) -> Iterator[str]:
         yield f"upstreams.{name}.cwd: the full path of the folder that the agent works in is expected"
     if upstream.runtime == "subagent":
         yield f"upstreams.{name}.runtime: an upstream of the wire acp is an agent"
+    for field in ("ca_file", "proxy", "proxy_auth_env"):
+        if getattr(upstream, field):
+            yield f"upstreams.{name}.{field}: an agent is reached by its command"
     if upstream.cancel_wait_ms < 0:
         yield f"upstreams.{name}.cancel_wait_ms: a number from 0 is expected, found {upstream.cancel_wait_ms}"
