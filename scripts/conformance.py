@@ -11,6 +11,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from pipeline.events import (
 )
 from pipeline.normalize.registry import WIRES
 from pipeline.normalize.stamp import Stamp
-from pipeline.turn import decode
+from pipeline.turn import Turn, collect, decode
 from pipeline.validate import Validation
 from scripts import fidelity, sdk, wire_checks
 
@@ -40,6 +41,7 @@ RESPONSES = "responses"
 PUBLIC = "public stream"
 CHECKED = ("responses", "chat", "messages", "gemini", "acp")
 UNLISTED = {"upstream_started", "part_started", "part_finished", "item_finished", "input_finished", "metadata"}
+ENDING = ("status", "output", "usage", "error", "incomplete_details")
 TEXT_PARTS = {"output_text": "text", "refusal": "refusal", "reasoning_text": "text", "summary_text": "text"}
 
 # Streams whose terminal does not say what was streamed; the payload holds what was.
@@ -144,6 +146,30 @@ def check_sdks(file: str, data: bytes, wire: str) -> Iterator[Row]:
         yield Row(file, how, "; ".join(found))
 
 
+def check_drivers(file: str, data: bytes, wire: str) -> Row:
+    """Take the stream by every driver: in pieces, as events at hand, with nothing relayed; and what is relayed, strictly, once more.
+
+    The fold worker takes the same events on a server: see `scripts.fleet_conformance`.
+    """
+    whole = decode([data], wire)
+    pieces = decode([data[at : at + 7] for at in range(0, len(data), 7)], wire)
+    collected, muted = collect(whole.events), Turn(whole.payload.response["id"].removeprefix("resp_"), relay=False)
+    blocks = [block for event in whole.events for block in muted.push(event).blocks]
+    found = [
+        f"{name} gives something else"
+        for name, made in (("a body in pieces", pieces), ("the collecting driver", collected))
+        if (made.frames, made.blocks, made.payload) != (whole.frames, whole.blocks, whole.payload)
+    ]
+    if (blocks, muted.finish().response) != (whole.blocks, whole.payload.response):
+        found.append("a turn that relays nothing gives something else")
+    with suppress(WireError):  # that it is taken is what the public stream's own row tells
+        again = decode([frame.sse.encode() for frame in whole.frames], RESPONSES, Validation.STRICT)
+        ends = [{name: made.payload.response.get(name) for name in ENDING} for made in (whole, again)]
+        if ends[0] != ends[1]:
+            found.append(f"read again, its response is {ends[1]} instead of {ends[0]}")
+    return Row(file, "drivers", "; ".join(found))
+
+
 def check_strict(file: str, data: bytes, verdict: str, rule: str) -> Row:
     """Compare strict decoding's verdict with the listed one."""
     try:
@@ -208,12 +234,14 @@ def run(corpus: Path) -> tuple[list[Row], int]:
             rows.append(check_other(corpus / file, file, wire, entry.get("terminal", "")))
         if not file.endswith(wire_checks.BOTH):
             rows += check_sdks(file, data, wire)
+            rows.append(check_drivers(file, data, wire))
         if file in verdicts:
             rows.append(check_strict(file, data, *verdicts[file]))
             if verdicts[file][0] == "accept" and not rows[-1].difference:
                 rows.append(Row(file, "fidelity", "; ".join(fidelity.unlike(data, decode([data], RESPONSES)))))
     wires = {entry["file"]: entry["wire"] for entry in index}
-    return [replace(row, wire=wires[row.file]) for row in rows], len(index)
+    rows += [Row(file, "strict", "expected, and not in the index") for file in verdicts if file not in wires]
+    return [replace(row, wire=wires.get(row.file, "")) for row in rows], len(index)
 
 
 def by_wire(rows: list[Row]) -> Table:

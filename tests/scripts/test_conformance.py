@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pipeline.turn import collect
 from scripts import conformance
 from tests.pipeline.normalize.streams import (
     CREATED,
@@ -92,3 +93,21 @@ def test_a_frame_that_is_not_the_upstreams_is_a_difference(
     without_parts = [frame for frame in GOOD if "part" not in frame]
     assert exit_code(corpus(tmp_path, expected=EVENTS, recorded=body(*without_parts)), monkeypatch) == 1
     assert "9 frames for 7 events" in capsys.readouterr().out
+
+
+def test_a_driver_that_gives_something_else_is_a_difference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(conformance, "collect", lambda events: collect(events[:-1]))
+    assert exit_code(corpus(tmp_path, expected=EVENTS, recorded=body(*GOOD)), monkeypatch) == 1
+    assert "the collecting driver gives something else" in capsys.readouterr().out
+
+
+def test_a_verdict_on_a_file_that_is_not_there_is_a_difference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus(tmp_path, expected=EVENTS, recorded=body(*GOOD))
+    with (tmp_path / "EXPECT.tsv").open("a") as table:
+        table.write("gone.sse\taccept\t\n")
+    assert exit_code(tmp_path, monkeypatch) == 1
+    assert "expected, and not in the index" in capsys.readouterr().out
