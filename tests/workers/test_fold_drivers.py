@@ -11,6 +11,7 @@ from pipeline.codec import encode_batch
 from pipeline.events import Event, ToolFinished, ToolStarted, TurnStarted
 from pipeline.normalize.registry import WIRES
 from pipeline.turn import Turn, collect, decode
+from scripts import sdk
 from tests.pipeline.streams import body, call, message, opening, response
 from tests.support.waiting import wait_until
 from tests.workers.fold_bench import KEYS, PARTITION, Bench, config_of, owner_of, run_whole, turn_id
@@ -50,6 +51,7 @@ async def test_every_driver_gives_the_same(bench: Bench, stream: Path) -> None:
     assert (blocks, muted.finish().response) == (inline.blocks, inline.payload.response)
 
     assert await run_whole(bench, turn, inline.events) == sse
+    assert list(sdk.public_faults(inline)) == []  # what the SDK reads, and our own strict decoder
     record = await bench.record(turn)
     assert (record.state.value, record.blocks_next) == (inline.payload.status, len(inline.blocks))
 
