@@ -23,6 +23,22 @@ def texts(*pieces: bytes) -> list[str]:
     return [event.text for event in split(*pieces)]
 
 
+def state(*pieces: bytes) -> tuple[list[SseEvent], str, int | None, list[bytes]]:
+    """All that a body in these pieces tells: its events, and what stays behind them."""
+    splitter = SseSplitter()
+    events = [event for piece in pieces for event in splitter.feed(piece)] + splitter.close()
+    return events, splitter.last_id, splitter.retry_ms, splitter.leftover
+
+
+def same_at_every_cut(stream: bytes) -> None:
+    """In two pieces, in three, and byte by byte, a body tells the same."""
+    whole = state(stream)
+    assert state(*(stream[i : i + 1] for i in range(len(stream)))) == whole
+    for cut in range(len(stream) + 1):
+        assert state(stream[:cut], stream[cut:]) == whole
+        assert state(stream[:cut], b"", stream[cut : cut + 1], stream[cut + 1 :]) == whole
+
+
 FORMAT = {
     "bom": (BOM + b"data:1\n\n" + BOM + b"data:2\n\ndata:3\n\n\n", ["1", "3"]),
     "bom twice": (BOM + BOM + b"data:1\n\ndata:2\n\ndata:3\n\n\n", ["2", "3"]),
@@ -40,6 +56,8 @@ FORMAT = {
         ["\0\n 2\n1\n3\n\n4"],
     ),
     "retry": (b"retry:02000\ndata:x\n\n\n", ["x"]),
+    "retry that is no number": (b"retry:2000\nretry:1000x\ndata:x\n\n\n", ["x"]),
+    "one event in pieces": (b"data: hello\n\n", ["hello"]),
     "retry without a colon": (b"retry\ndata:test\n\n\n", ["test"]),
     "unknown fields": (
         b"data:test\n data\ndata\nfoobar:xxx\njustsometext\n:thisisacommentyay\ndata:test\n\n\n",
@@ -130,6 +148,7 @@ def test_an_event_has_its_name_or_message() -> None:
 )
 def test_an_id_stays_until_it_is_changed(stream: bytes, ids: list[str]) -> None:
     assert [event.id for event in split(stream)] == ids
+    same_at_every_cut(stream)
 
 
 def test_an_unfinished_event_leaves_its_id_behind() -> None:
@@ -154,6 +173,7 @@ def test_a_retry_is_digits_only(stream: bytes, retry_ms: int | None) -> None:
     splitter = SseSplitter()
     splitter.feed(stream)
     assert splitter.retry_ms == retry_ms
+    same_at_every_cut(stream if len(stream) < 500 else stream[:300] + b"\n")
 
 
 @pytest.mark.parametrize(
@@ -175,14 +195,14 @@ def test_a_retry_is_digits_only(stream: bytes, retry_ms: int | None) -> None:
 )
 def test_a_body_may_end_without_its_last_blank_line(stream: bytes, expected: list[str]) -> None:
     assert texts(stream) == expected
-    assert texts(*(stream[i : i + 1] for i in range(len(stream)))) == expected
+    same_at_every_cut(stream)
 
 
 def test_json_lines_without_blank_lines_between_them_are_events_of_their_own() -> None:
     stream = b'data: {"a":1}\ndata: {"b":2} \r\ndata: {"c":\ndata: [{}\ndata: ,{}]}\ndata: [DONE]\n'
     expected = ['{"a":1}', '{"b":2} ', '{"c":\n[{}\n,{}]}', "[DONE]"]
     assert texts(stream) == expected
-    assert texts(*(stream[i : i + 1] for i in range(len(stream)))) == expected
+    same_at_every_cut(stream)
 
 
 def test_each_event_has_its_own_name() -> None:
@@ -211,6 +231,19 @@ def test_lines_of_unknown_fields_are_kept_aside_up_to_a_bound() -> None:
     splitter.feed(b'error: {"a":1}\n{\n "x": 1\n}\ndata: 1\n: comment\n')
     splitter.close()
     assert splitter.leftover == [b'error: {"a":1}', b"{"]
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [b'error: {"a":1}\ndata: 1\n\nx\n', b'data: 1\r\n\r\n{"error":\r\n 1}', b"event:test\ndata:x\n\nid: 7\n\n"],
+)
+def test_what_stays_behind_is_the_same_at_every_cut(stream: bytes) -> None:
+    same_at_every_cut(stream)
+
+
+def test_an_id_and_a_waiting_time_stay_over_events() -> None:
+    events, last_id, retry_ms, _ = state(b"id: 9\nretry: 250\ndata: a\n\nretry: x\ndata: b\n\n")
+    assert ([event.id for event in events], last_id, retry_ms) == (["9", "9"], "9", 250)
 
 
 def test_an_unterminated_unknown_line_is_kept_too() -> None:
