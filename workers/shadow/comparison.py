@@ -15,6 +15,7 @@ from enum import StrEnum
 
 from workers.shadow.alignment import CUT, Flat, Rest, Run, align, flatten
 
+Span = tuple[int, int]
 SHOWN_CHARS = 80
 CONTEXT_CHARS = 24
 
@@ -92,7 +93,7 @@ class _Sides:
     def differences(self) -> list[Difference]:
         runs, rests = align(self.ours, self.theirs)
         found = [difference for run in runs for difference in self._gaps(run)]
-        return found + self._contents(rests)
+        return found + self._contents(runs, rests)
 
     def _gaps(self, run: Run) -> list[Difference]:
         """Where text is alike, and what lies between its characters is not."""
@@ -105,7 +106,7 @@ class _Sides:
                 found.append(self._difference(kind, (i, i), (j, j)))
         return found
 
-    def _contents(self, rests: Sequence[Rest]) -> list[Difference]:
+    def _contents(self, runs: Sequence[Run], rests: Sequence[Rest]) -> list[Difference]:
         """What is in one list alone; a stretch that both have, at two places, was moved."""
         gone = [rest.ours for rest in rests if rest.ours[0] < rest.ours[1]]
         come = [rest.theirs for rest in rests if rest.theirs[0] < rest.theirs[1]]
@@ -117,10 +118,10 @@ class _Sides:
                 found.append(self._difference(Kind.MISSING, span, None))
             else:
                 come.remove(twin)
-                found.append(self._difference(Kind.ORDER, span, twin))
+                found.append(self._difference(Kind.ORDER, *_moved(span, twin, runs)))
         return found + [self._difference(Kind.EXTRA, None, span) for span in come]
 
-    def _difference(self, kind: Kind, left: tuple[int, int] | None, right: tuple[int, int] | None) -> Difference:
+    def _difference(self, kind: Kind, left: Span | None, right: Span | None) -> Difference:
         return Difference(
             kind=kind,
             target=self.target,
@@ -131,7 +132,21 @@ class _Sides:
         )
 
 
-def _show(flat: Flat, span: tuple[int, int] | None) -> str:
+def _moved(ours: Span, theirs: Span, runs: Sequence[Run]) -> tuple[Span, Span]:
+    """Of a text and what it changed places with, the shorter: a line that slipped past a paragraph is what moved, not the paragraph."""
+    passed = [
+        run
+        for run in runs
+        if (run.ours + run.size <= ours[0] and run.theirs >= theirs[1])
+        or (run.ours >= ours[1] and run.theirs + run.size <= theirs[0])
+    ]
+    if not passed or sum(run.size for run in passed) >= ours[1] - ours[0]:
+        return ours, theirs
+    first, last = passed[0], passed[-1]
+    return (first.ours, last.ours + last.size), (first.theirs, last.theirs + last.size)
+
+
+def _show(flat: Flat, span: Span | None) -> str:
     """A stretch with its gaps written out; an empty one with what stands around it."""
     if span is None:
         return "(nothing)"

@@ -164,3 +164,14 @@ def test_a_gap_is_nothing_white_space_or_a_border() -> None:
     assert flat.chars == "abcd"
     assert flat.gaps == ("", "", " ", CUT)
     assert flat.owners == (0, 0, 0, 2)
+
+
+@pytest.mark.parametrize("place", [0, 2, 3])
+def test_of_two_texts_that_changed_places_the_shorter_is_shown_as_moved(place: int) -> None:
+    line = "🔧 search"
+    ours = [OURS[0], line, *OURS[1:]]
+    theirs = [one for one in ours if one != line]
+    theirs.insert(place, line)
+    [difference] = compare_lists(ours, theirs)
+    assert (difference.kind, difference.ours_at, difference.theirs_at) == (Kind.ORDER, 2, place + 1)
+    assert difference.ours == difference.theirs == line
