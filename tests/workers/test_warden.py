@@ -92,3 +92,26 @@ def test_the_streams_are_the_programs_alone() -> None:
         assert process.stdout.read() == ""  # its end is ours, though the warden lives
         assert process.poll() is None
         process.terminate()
+
+
+RUNNERS = """
+import os, signal
+for number in range(3):
+    if os.fork() == 0:
+        os.setsid()
+        for _ in range(2000):
+            if os.fork():
+                os._exit(0)
+        os._exit(0)
+print(os.getpid(), flush=True)
+signal.pause()
+"""
+
+
+def test_processes_that_fork_and_leave_all_the_time_do_not_outrun_it() -> None:
+    with start(*python(RUNNERS)) as process:
+        lines(process, 1)
+        mine = psutil.Process(process.pid)
+        process.terminate()
+        assert process.wait(30) == 128 + 15
+    assert not mine.is_running()

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from structlog.testing import capture_logs
 
@@ -213,4 +214,23 @@ async def test_an_agent_that_falls_silent_is_stalled(agents: Agents, tmp_path: P
     with pytest.raises(SourceError) as failed:
         await Reading(source).whole()
     assert failed.value.error.code == "upstream_stalled"
+    source.close()
+
+
+async def test_a_flood_on_its_standard_error_holds_up_nothing(agents: Agents, tmp_path: Path) -> None:
+    upstream = agent(tmp_path)
+    flooding = ["sh", "-c", 'yes "an error" | head -c 20000000 >&2 & exec "$@"', "sh", *upstream.command]
+    told = await whole_turn(agents, agent(tmp_path, command=flooding), "tool")
+    assert told[-1] == "done completed"
+    assert (await whole_turn(agents, upstream, "hello"))[-1] == "done completed"
+
+
+async def test_it_has_no_files_of_ours(agents: Agents, tmp_path: Path) -> None:
+    source = await begin(agents, agent(tmp_path), "stubborn")
+    reading = Reading(source)
+    await reading.until("Going on")
+    (itself,) = psutil.Process(source.pid).children()
+    names = {str(one.readlink()) for one in Path(f"/proc/{itself.pid}/fd").iterdir()}
+    assert {name.partition(":")[0] for name in names} <= {"pipe", "anon_inode", "socket"}
+    assert len([name for name in names if name.startswith("pipe")]) == 3
     source.close()

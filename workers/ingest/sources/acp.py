@@ -156,6 +156,11 @@ class AcpSource:
         """The end of the agent's standard error."""
         return self._process.last_words
 
+    @property
+    def pid(self) -> int:
+        """The process that stands between us and the agent."""
+        return self._process.pid
+
     def kill(self) -> None:
         """End the agent without waiting for it."""
         self._process.kill()

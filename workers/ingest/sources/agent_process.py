@@ -21,6 +21,10 @@ STDERR_BYTES = 4 * 1024
 """Kept of what an agent writes to its standard error: enough for its last words."""
 ENDED_BY_US = frozenset({0, 128 + signal.SIGTERM})
 """Exit codes of an agent that left, or that we ended."""
+WARDEN_KILLED = -signal.SIGKILL
+"""The exit code of a warden that somebody killed, who is not us."""
+KILLED_S = 30.0
+"""For a warden to end everything; it takes moments, and is waited for longer only where it is not there any more."""
 LEAVE_S = 2.0
 """For an agent whose turn has ended, to leave by itself when its input closes."""
 
@@ -83,9 +87,16 @@ class AgentProcess:
                 async with asyncio.timeout(LEAVE_S):
                     await self._process.wait()
         self.kill()
-        code = await self._process.wait()
-        for task in (draining, self._listening):
-            await task
+        code = WARDEN_KILLED
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(KILLED_S):
+                code = await self._process.wait()
+        if code == WARDEN_KILLED:  # the agent went with it; what the agent started did not, and may hold the pipes
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+            draining.cancel()
+            self._listening.cancel()
+        await asyncio.wait({draining, self._listening})
         return code
 
     def kill(self) -> None:
