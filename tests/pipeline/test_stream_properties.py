@@ -21,7 +21,14 @@ from tests.pipeline.test_turn_properties import check_public
 
 EXAMPLES = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 PIECES = ["\r\n", "\r", "\n\n", "\n", "```\n", "```py\n", "~~~\n", "    ", "# x\n", "- a\n", "😀", "👨‍👩‍👧", "\ud83d", "\ude00", "é", "e\u0301", "\u2028", "\x00", "\ufeff", '"', "\\", "data: x\n\n", "[DONE]", ". ", "word "]  # fmt: skip
-TEXTS = st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=6)), max_size=25).map("".join)
+
+
+def paired(text: str) -> str:
+    """The text with two halves of a pair that stand side by side as the character that they are; a half alone stays one."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+
+
+TEXTS = st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=6)), max_size=25).map("".join).map(paired)
 SIZES = st.lists(st.integers(1, 12), min_size=1, max_size=12)
 ENDS = st.sampled_from([b"\n", b"\r\n", b"\r"])
 
@@ -81,6 +88,21 @@ def test_the_strategy_draws_pairs_that_a_cut_parts() -> None:
     )
     assert "\r\n" in text
     assert sizes
+
+
+def test_the_strategy_draws_fences_that_deltas_part_and_halves_of_pairs_at_their_ends() -> None:
+    for feature in ("```", "\ud83d"):
+        text, sizes = find(
+            st.tuples(TEXTS, SIZES),
+            lambda drawn, feature=feature: any(  # type: ignore[misc]
+                piece.endswith(feature[:1]) and not piece.endswith(feature + "\n")
+                for piece in cut(*drawn)[:-1]
+                if feature in drawn[0]
+            ),
+            settings=settings(max_examples=5000),
+        )
+        assert feature in text
+        assert len(cut(text, sizes)) > 1
 
 
 @EXAMPLES
