@@ -26,6 +26,7 @@ WIRE = (
     "normalize/test_contract.py",
     "normalize/test_golden.py",
     "normalize/test_wire_corners.py",
+    "normalize/test_alike.py",
 )  # what every wire must hold
 
 # part of the core -> the tests that are its own
@@ -58,7 +59,18 @@ PARTS: dict[str, tuple[str, ...]] = {
 }
 # What several wires share, as one part; the tests of the wires are its own.
 SHARED = "normalize"
-SHARED_MODULES = ("defects", "framed", "intake", "jsonarray", "leniency", "narrator", "slots", "stamp", "usage")
+SHARED_MODULES = (
+    "alike",
+    "defects",
+    "framed",
+    "intake",
+    "jsonarray",
+    "leniency",
+    "narrator",
+    "slots",
+    "stamp",
+    "usage",
+)
 PARTS[SHARED] = ("normalize",)
 # module of the ledger -> the tests that are its own; what a script does is in Lua, and these tests are of every reply
 LEDGER = {

@@ -114,7 +114,8 @@ class Fold:
             slot.kind = kind
         if slot.phase is Phase.DONE or (isinstance(kind, str) and kind != slot.kind):
             return None
-        self.place(slot, _start_of(slot, item), item.get("call_id"))
+        if not slot.id:
+            self.place(slot, _start_of(slot, item), item.get("call_id"))
         row = kind_of(slot.kind)
         if isinstance(event, ToolFinished):
             if not item:

@@ -1,11 +1,13 @@
 """What every adapter of a stream of JSON frames does alike: feeding, bounds, the end; the wire itself is its subclass."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Any
 
 from pipeline.errors import MisuseError
-from pipeline.events import ErrorInfo, Event
+from pipeline.events import ErrorInfo, Event, TextDelta
 from pipeline.limits import Limits
+from pipeline.normalize.alike import Alike, alike
 from pipeline.normalize.defects import defect
 from pipeline.normalize.failures import error_in_text
 from pipeline.normalize.intake import Form, Intake, Piece
@@ -70,6 +72,10 @@ class FramedAdapter(ABC):
     def _drain(self, *, whole: bool) -> None:
         """Finish what is open, in the order of the items."""
 
+    @abstractmethod
+    def _text_of(self, frame: Json, event: TextDelta) -> object:
+        """The text in a frame of which such an event was made; None where the frames like it are not to be read as it was."""
+
     def _finish(self, found: str) -> None:
         """End the turn before the end of the body."""
         self.ended = True
@@ -89,22 +95,40 @@ class FramedAdapter(ABC):
         text = self._intake.leftover.decode("utf-8", "replace")[: self._limits.error_message_chars]
         return {"body": text} if text.strip() else {}
 
-    def _take(self, pieces: list[Piece]) -> None:
+    def _take(self, pieces: Iterable[Piece]) -> None:
         narrator = self._narrator
         for piece in pieces:
             if self.ended or narrator.exceeded is not None:
                 self.late += piece.form is not Form.DONE and piece.data.strip() != b""
                 continue
+            if piece.like is not None:
+                self._again(piece.like, piece.value)
+                continue
+            self._intake.alike = None
             if piece.why is not None:
                 narrator.blame("", [piece.why])
             if piece.form is Form.FRAME:
+                told = len(narrator.out)
                 self._frame(piece.value, piece.name)
+                if len(narrator.out) == told + 1:
+                    self._learn(piece)
             elif piece.form is Form.NOISE:
                 self._noise(piece)
             elif piece.form is Form.DONE:
                 self._sentinel()
             else:
                 self._body(piece.value, piece.data)
+
+    def _again(self, like: Alike, text: str) -> None:
+        """Tell of the text of a frame that is like the one before."""
+        self._narrator.again(like.event, like.slot, text)
+
+    def _learn(self, piece: Piece) -> None:
+        """Let the next frames be read as this one was, if it told of a text and of nothing else."""
+        narrator = self._narrator
+        event, slot = narrator.out[-1], narrator.last
+        if isinstance(event, TextDelta) and event.wire is None and slot is not None and not narrator.untold:
+            self._intake.alike = alike(piece.data, piece.name, event, slot, self._text_of)
 
     def _given(self) -> list[Event]:
         if not self.ended and (limit := self._intake.exceeded or self._narrator.exceeded) is not None:

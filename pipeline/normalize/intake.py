@@ -4,12 +4,14 @@ Shared by the wires whose frames are JSON objects. Nothing is raised: what canno
 only a lenient reader takes (bad UTF-8, half a surrogate pair, NaN) comes with its defect.
 """
 
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Any
 
 import msgspec
 
 from pipeline.limits import Limits
+from pipeline.normalize.alike import Alike
 from pipeline.normalize.defects import Defect, defect
 from pipeline.normalize.leniency import is_too_deep, read_object
 from pipeline.normalize.sse import BOM, DONE, SseEvent, SseSplitter
@@ -27,19 +29,24 @@ class Form(Enum):
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """One piece of a body; `value` is its JSON, `name` the event's type where the stream named one."""
+    """One piece of a body; `value` is its JSON, or only its text where it is `like` one before; `name` the event's type where the stream named one."""
 
     form: Form
     data: bytes
     name: str = ""
     value: Any = None
     why: Defect | None = None
+    like: Alike | None = None
 
 
 class Intake:
-    """Holds one body between two reads. `exceeded` names the bound that was exceeded; then nothing more is taken."""
+    """Holds one body between two reads. `exceeded` names the bound that was exceeded; then nothing more is taken.
+
+    Pieces are made one by one, as they are taken, since whoever takes them says by `alike` how to read the next.
+    """
 
     def __init__(self, limits: Limits) -> None:
+        self.alike: Alike | None = None
         self._limits = limits
         self._splitter = SseSplitter(limits)
         self._decoder = msgspec.json.Decoder()
@@ -59,7 +66,7 @@ class Intake:
         """The lines of unknown fields: some servers write an error there."""
         return b"\n".join(self._splitter.leftover)
 
-    def feed(self, data: bytes) -> list[Piece]:
+    def feed(self, data: bytes) -> Iterable[Piece]:
         """Take bytes; give the pieces that they complete."""
         if not self._sniffed:
             data = self._sniff(data)
@@ -68,12 +75,12 @@ class Intake:
             return []
         return self._pieces(self._splitter.feed(data))
 
-    def close(self) -> list[Piece]:
+    def close(self) -> Iterable[Piece]:
         """The body has ended: give what it held back."""
         if self._body is not None:
             return self._whole(b"".join(self._body))
-        head = self._pieces(self._splitter.feed(self._head)) if not self._sniffed and self._head else []
-        return head + self._pieces(self._splitter.close())
+        head = self._splitter.feed(self._head) if not self._sniffed and self._head else []
+        return self._pieces(head + self._splitter.close())
 
     def _sniff(self, data: bytes) -> bytes:
         """Look at the first byte that is not white space: a JSON value is a body of its own, anything else a stream."""
@@ -96,7 +103,7 @@ class Intake:
             self._body.clear()
             self._body_exceeded = True
 
-    def _whole(self, body: bytes) -> list[Piece]:
+    def _whole(self, body: bytes) -> Iterable[Piece]:
         """Read the body that was held: JSON, or a stream after all."""
         self._body = None
         if self._body_exceeded:
@@ -105,13 +112,18 @@ class Intake:
         try:
             value = self._decoder.decode(body.removeprefix(BOM))
         except (msgspec.DecodeError, RecursionError):
-            return self._pieces(self._splitter.feed(body)) + self._pieces(self._splitter.close())
+            return self._pieces(self._splitter.feed(body) + self._splitter.close())
         if is_too_deep(body, value, self._limits.json_depth):
             return [Piece(Form.NOISE, body, why=why)]
         return [Piece(Form.BODY, body, value=value, why=why)]
 
-    def _pieces(self, events: list[SseEvent]) -> list[Piece]:
-        return [self._piece(event) for event in events]
+    def _pieces(self, events: list[SseEvent]) -> Iterator[Piece]:
+        for event in events:
+            like = self.alike
+            if like is not None and event.event == like.name and (text := like.text_in(event.data)) is not None:
+                yield Piece(Form.FRAME, event.data, event.event, text, like=like)
+            else:
+                yield self._piece(event)
 
     def _piece(self, event: SseEvent) -> Piece:
         data = event.data

@@ -40,20 +40,36 @@ class SlotNarrator(Narrator):
     def __init__(self, stamp: Stamp, limits: Limits) -> None:
         super().__init__(stamp, limits)
         self.rest: Json = {}
+        self.last: Slot | None = None
+        """The slot of the last delta."""
+
+    @property
+    def untold(self) -> bool:
+        """Whether anything waits for an event that can carry it."""
+        return bool(self.rest or self._untold)
 
     def keep_in(self, slot: Slot, text: str) -> None:
         """Remember streamed text until its final word."""
         slot.pieces.append(text)
-        slot.chars += len(text)
-        self.keep(len(text), slot.chars)
+        chars = len(text)
+        slot.chars += chars
+        self.keep(chars, slot.chars)
 
     def delta(self, slot: Slot, text: str, wire: Wire = None) -> None:
         """Tell of text that was kept, with the rest of its frame."""
+        self.last = slot
         seq, at = self._stamp.next()
         wire = self._wire({**self.take_rest(), **(wire or {})})
         self.out.append(
             TextDelta(seq=seq, at=at, item=slot.item, content=slot.content, track=slot.track, text=text, wire=wire)
         )
+
+    def again(self, event: TextDelta, slot: Slot, text: str) -> None:
+        """Tell of one more text where this one was."""
+        self.keep_in(slot, text)
+        seq, at = self._stamp.next()
+        item, content, track = event.item, event.content, event.track
+        self.out.append(TextDelta(seq=seq, at=at, item=item, content=content, track=track, text=text))
 
     def final(self, slot: Slot, wire: Wire = None) -> None:
         """Tell the final word on a slot: what was streamed."""

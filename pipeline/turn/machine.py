@@ -55,7 +55,8 @@ class Turn:
         self._relay = Relay(turn, muted=not relay)
         self._funnel = self._relay.funnel
         self._limits = Limits()
-        self._answer = Answer(resolve({}))
+        self._settings = resolve({})
+        self._answer = Answer(self._settings)
         self._begin({})
         self._blocks: list[Block] = []
         self._response: Json | None = None
@@ -144,9 +145,12 @@ class Turn:
         self._started_once = True  # what is frozen for a turn is frozen in its first event
         self._relay.request(event)
         self._relay.envelope.restore = Declarations(event.tools, event.response).restore
-        self._limits = limits_from(event.limits)
-        self._begin(event.tools)
-        self._answer = Answer(resolve(event.settings))
+        if event.tools or event.limits:
+            self._limits = limits_from(event.limits)
+            self._begin(event.tools)
+        settings = resolve(event.settings)
+        if settings != self._settings:
+            self._settings, self._answer = settings, Answer(settings)
 
     def _delta(self, event: TextDelta) -> None:
         part = self._fold.delta(event)

@@ -7,8 +7,9 @@ without either was cut. An error, wherever it stands, ends the turn at once; tex
 
 from typing import Any
 
-from pipeline.events import ErrorInfo, Track
+from pipeline.events import ErrorInfo, TextDelta, Track
 from pipeline.limits import Limits
+from pipeline.normalize.alike import Alike
 from pipeline.normalize.chat import ending
 from pipeline.normalize.chat.delta import (
     Delta,
@@ -63,6 +64,25 @@ class ChatAdapter(FramedAdapter):
             self._fail(frame)
         elif self._error is not None:
             self._finish("an error")
+
+    def _text_of(self, frame: Json, event: TextDelta) -> object:
+        """A piece of a call that has a name is asked about each time, and so is whatever comes behind a reason."""
+        if self._reason or self._copy:
+            return None
+        choices = [one for one in frame["choices"] if isinstance(one, dict)]
+        delta: Json = next((one["delta"] for one in choices if isinstance(one.get("delta"), dict)), {})
+        if event.track == "text":
+            return delta.get("content")
+        if event.track == "reasoning":
+            return delta.get("reasoning_content") or delta.get("reasoning")
+        pieces = delta.get("tool_calls")
+        piece = Piece(pieces[0]) if pieces and len(pieces) == 1 else None
+        return piece.arguments if piece is not None and not piece.name else None
+
+    def _again(self, like: Alike, text: str) -> None:
+        super()._again(like, text)
+        if like.event.track == "text":
+            self._streamed.append(text)
 
     def _body(self, value: Any, data: bytes) -> None:
         first = value[0] if isinstance(value, list) and value else value

@@ -7,14 +7,14 @@ may follow the first one's stop; it is whole if a `stop_reason` came. An error e
 from collections.abc import Callable
 from typing import Any
 
-from pipeline.events import ErrorInfo
+from pipeline.events import ErrorInfo, TextDelta
 from pipeline.limits import Limits
 from pipeline.normalize.defects import defect, word_of
 from pipeline.normalize.failures import UNNAMED, error_in, error_in_text
 from pipeline.normalize.framed import FramedAdapter, unnamed
 from pipeline.normalize.messages import ending
 from pipeline.normalize.messages.blocks import Blocks
-from pipeline.normalize.messages.shape import more_than, object_of, shape_defects
+from pipeline.normalize.messages.shape import DELTAS, more_than, object_of, shape_defects
 from pipeline.normalize.stamp import Stamp
 
 Json = dict[str, Any]
@@ -57,6 +57,11 @@ class MessagesAdapter(FramedAdapter):
             self._narrator.blame(kind, [defect("message_start_missing", "$", "message_start first", kind)])
             self._begin({})
         handler(frame)
+
+    def _text_of(self, frame: Json, event: TextDelta) -> object:
+        delta = object_of(frame.get("delta"))
+        track, member = DELTAS.get(word_of(delta.get("type")), (None, ""))
+        return delta.get(member) if track == event.track else None
 
     def _body(self, value: Any, data: bytes) -> None:
         """Read a whole message, or an error, in place of a stream."""

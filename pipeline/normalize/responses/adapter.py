@@ -48,6 +48,7 @@ HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(tables.KEEPALIVES, lifecycle.on_keepalive),
     **dict.fromkeys(tables.TERMINALS, ending.on_terminal),
 }
+_decode = msgspec.json.Decoder().decode
 _OF_DELTAS = (texts.on_delta, texts.on_input_delta)
 
 
@@ -61,7 +62,6 @@ class ResponsesAdapter:
         self._limits = limits or Limits()
         self._scribe = Scribe(stamp, self._limits)
         self._splitter = SseSplitter(self._limits)
-        self._decoder = msgspec.json.Decoder()
         self._head = b""
         self._body: list[bytes] | None = None
         self._body_bytes = 0
@@ -150,11 +150,11 @@ class ResponsesAdapter:
 
     def _frame(self, data: bytes, name: str) -> None:
         """Handle one data frame."""
-        is_delta = routes.MARK in data
-        if is_delta and routes.follow(self._scribe, data):
+        delta = routes.read(data) if routes.MARK in data else None
+        if delta is not None and routes.follow(self._scribe, delta):
             return
         try:
-            frame = self._decoder.decode(data)
+            frame = _decode(data)
         except (msgspec.DecodeError, RecursionError):
             self._rescue(data, name)
             return
@@ -165,8 +165,8 @@ class ResponsesAdapter:
         else:
             told = len(self._scribe.out)
             self._dispatch(frame, name, None)
-            if is_delta:
-                routes.learn(self._scribe, data, self._scribe.out[told:])
+            if delta is not None:
+                routes.learn(self._scribe, delta, self._scribe.out[told:])
 
     def _dispatch(self, frame: Frame, name: str, why: Defect | None) -> None:
         kind = frame.get("type")
@@ -180,9 +180,10 @@ class ResponsesAdapter:
         handler = HANDLERS.get(kind, texts.on_unknown)
         if why is not None and handler is not texts.on_unknown:
             frame["type"] = kind
-        defects = scribe.news(
-            kind if kind in HANDLERS else "", [*([why] if why is not None else ()), *shape_defects(kind, frame)]
-        )
+        found = shape_defects(kind, frame)
+        if why is not None:
+            found.insert(0, why)
+        defects = scribe.news(kind if kind in HANDLERS else "", found) if found or scribe.untold else found
         if defects:
             frame["defects"] = defects
         if handler not in _OF_DELTAS:
@@ -218,7 +219,7 @@ class ResponsesAdapter:
         if self.ended:
             return
         try:
-            whole = self._decoder.decode(body.removeprefix(BOM))
+            whole = _decode(body.removeprefix(BOM))
         except (msgspec.DecodeError, RecursionError):
             self._take(self._splitter.feed(body))
             return

@@ -43,12 +43,16 @@ _delta = Decoder(Delta).decode
 _value = Decoder().decode
 
 
-def follow(scribe: Scribe, data: bytes) -> bool:
-    """Tell of a delta that is like one before; say False, and do nothing, for anything else."""
+def read(data: bytes) -> Delta | None:
+    """Read a delta of the usual form."""
     try:
-        delta = _delta(data)
+        return _delta(data)
     except (DecodeError, RecursionError):
-        return False
+        return None
+
+
+def follow(scribe: Scribe, delta: Delta) -> bool:
+    """Tell of a delta that is like one before; say False, and do nothing, for any other."""
     route = scribe.routes.get(delta.item_id)
     if route is None:
         return False
@@ -77,16 +81,10 @@ def follow(scribe: Scribe, data: bytes) -> bool:
     return True
 
 
-def learn(scribe: Scribe, data: bytes, events: list[Event]) -> None:
+def learn(scribe: Scribe, delta: Delta, events: list[Event]) -> None:
     """Remember what became of a delta, if it is one event and nothing was wrong."""
     event = events[0] if len(events) == 1 else None
-    if not isinstance(event, TextDelta) or event.wire is None or "defects" in event.wire:
-        return
-    try:
-        delta = _delta(data)
-    except (DecodeError, RecursionError):
-        return
-    if not delta.item_id:
+    if not isinstance(event, TextDelta) or event.wire is None or "defects" in event.wire or not delta.item_id:
         return
     if len(scribe.routes) >= _MANY:
         scribe.routes.clear()

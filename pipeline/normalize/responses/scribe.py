@@ -30,8 +30,10 @@ class Scribe:
 
     def delta(self, item: int, content: int, track: Track, text: str, wire: Wire = None) -> None:
         """Tell of text."""
-        seq, at = self.stamp.next()
-        self.out.append(TextDelta(seq=seq, at=at, item=item, content=content, track=track, text=text, wire=wire))
+        stamp = self.stamp
+        seq = stamp.seq
+        stamp.seq = seq + 1
+        self.out.append(TextDelta(seq=seq, at=stamp.at, item=item, content=content, track=track, text=text, wire=wire))
 
     def final(self, item: int, content: int, track: Track, text: str, wire: Wire = None) -> None:
         """Tell the final word on a slot."""
@@ -94,8 +96,9 @@ class Scribe:
     def keep(self, slot: Slot, text: str) -> None:
         """Remember streamed text until its final word."""
         slot.pieces.append(text)
-        slot.chars += len(text)
-        self.chars += len(text)
+        chars = len(text)
+        slot.chars += chars
+        self.chars += chars
         if slot.chars > self.limits.item_text_chars:
             self.exceeded = "item_text_chars"
         elif self.chars > self.limits.turn_text_chars:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pipeline.kinds import kind_of, unmet
-from pipeline.normalize.defects import Defect, defect, index_of, word_of
+from pipeline.normalize.defects import MAX_INDEX, Defect, defect, word_of
 from pipeline.normalize.responses.tables import REQUIRED
 
 _FORMS = {
@@ -22,18 +22,18 @@ _FORMS = {
 def shape_defects(kind: str, frame: dict[str, Any]) -> list[Defect]:
     """List what an event of a known type lacks."""
     found: list[Defect] = []
-    for path, owner, member, form, has_form in _CHECKS.get(kind, ()):
+    for path, owner, member, form, wanted, test in _CHECKS.get(kind, ()):
         holder = frame.get(owner) if owner else frame
-        if not isinstance(holder, dict):
+        if type(holder) is not dict:
             continue  # its owner is reported already
         value = holder.get(member)
-        if has_form(value):
+        if type(value) is wanted and test(value):
             continue
-        if form == "item_id" and value is None and has_form(value := holder.get("item_id")):
+        if form == "item_id" and value is None and _is_id(value := holder.get("item_id")):
             continue
         if form != "id?" or member in holder:
             found.append(_missing(path, form, value, present=member in holder))
-    if kind == "response.output_item.done" and isinstance(item := frame.get("item"), dict):
+    if kind == "response.output_item.done" and type(item := frame.get("item")) is dict:
         found.extend(_item_defects(item))
     sequence = frame.get("sequence_number")
     if sequence is not None and type(sequence) is not int:
@@ -41,28 +41,26 @@ def shape_defects(kind: str, frame: dict[str, Any]) -> list[Defect]:
     return found
 
 
-def _is_object(value: object) -> bool:
-    return isinstance(value, dict)
-
-
-def _is_index(value: object) -> bool:
-    return index_of(value) is not None
-
-
-def _is_string(value: object) -> bool:
-    return isinstance(value, str)
-
-
 def _is_id(value: object) -> bool:
-    return isinstance(value, str) and value != ""
+    return type(value) is str and value != ""
 
 
-def _check(path: str, form: str) -> tuple[str, str, str, str, Callable[[object], bool]]:
-    """A required member as it is looked at: its path, the object it is in, its name, its form, the test of that."""
+Test = Callable[[Any], bool]
+_TESTS: dict[str, tuple[type, Test]] = {  # the type that JSON gives, and a test of such a value; called for every event
+    "object": (dict, lambda _: True),
+    "string": (str, lambda _: True),
+    "index": (int, range(MAX_INDEX + 1).__contains__),
+    "id": (str, bool),
+    "id?": (str, bool),
+    "item_id": (str, bool),
+}
+
+
+def _check(path: str, form: str) -> tuple[str, str, str, str, type, Test]:
+    """A required member as it is looked at: its path, the object it is in, its name, its form, and the test of that."""
     owner, _, member = path.rpartition(".")
-    if form[0] == "=":
-        return path, owner, member, form, form[1:].split("|").__contains__
-    return path, owner, member, form, {"object": _is_object, "index": _is_index, "string": _is_string}.get(form, _is_id)
+    wanted, test = _TESTS[form] if form[0] != "=" else (str, form[1:].split("|").__contains__)
+    return path, owner, member, form, wanted, test
 
 
 _CHECKS = {kind: [_check(path, form) for path, form in members] for kind, members in REQUIRED.items()}
