@@ -213,3 +213,18 @@ def test_a_turn_that_stands_still_shows_no_call_without_a_name() -> None:
     stage.open()
     stage.upstream(*unnamed(0, ["{}"], at="")[:1], *message(1, ["behind"])[0])
     assert [item["type"] for item in stage.turn.finish().response["output"]] == ["message"]
+
+
+@pytest.mark.parametrize("routes", [{}, {"look_up": "custom"}])
+def test_a_call_id_that_changes_stays_the_first_one(routes: dict[str, str]) -> None:
+    """Clients answer the call under the id that they saw first."""
+    events, item = call(0, ['{"input": "a"}'])
+    events[-1] = {**events[-1], "item": {**item, "call_id": "second"}}
+    stage = Stage(routes)
+    stage.open()
+    stage.upstream(*events)
+    stage.complete([{**item, "call_id": "third"}])
+    check_public(stage.frames)
+    shown = [frame["item"]["call_id"] for frame in data_of(stage.frames) if "item" in frame]
+    assert shown == ["call_0", "call_0"]
+    assert stage.turn.finish().response["output"][0]["call_id"] == "call_0"
