@@ -13,7 +13,7 @@ from workers.gateway.errors import HttpError
 from workers.gateway.inputs import HEADER_BYTES_MAX
 
 HEAD_S = 20.0
-"""From connecting to the end of the first head: a client that says nothing holds a socket no longer."""
+"""From connecting, or from a later request's first byte, to the end of its head: a client that stops there holds a socket no longer."""
 UNTOLD_BYTES_MAX = 2 * HEADER_BYTES_MAX  # what is between the two is refused with the request's own route and count
 
 _REFUSAL = HttpError(431, "headers_too_large", f"the headers may have {HEADER_BYTES_MAX} bytes in all").response()
@@ -35,9 +35,15 @@ class BoundedProtocol(HttpToolsProtocol):
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """A client came; its first request's head is to end in time, as later ones' are by the keep-alive."""
+        """A client came; its first request's head is to end in time."""
         super().connection_made(transport)
         self._deadline = self.loop.call_later(HEAD_S, transport.close)
+
+    def on_message_begin(self) -> None:
+        """A request begins; until then a connection that was used is the keep-alive's."""
+        super().on_message_begin()
+        if self._deadline is None:
+            self._deadline = self.loop.call_later(HEAD_S, self.transport.close)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client is gone."""

@@ -85,6 +85,14 @@ async def test_a_client_that_never_ends_its_head_is_let_go(
         assert await said(on, opening) == b""
 
 
+async def test_a_client_that_never_ends_a_later_head_is_let_go(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "HEAD_S", 0.2)
+    async with stage(redis_url) as on:
+        answer = await said(on, b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" + HEAD)
+        assert answer.startswith(b"HTTP/1.1 200 ")
+        assert answer.endswith(b"ok\n")
+
+
 async def test_a_client_that_never_ends_its_body_is_told_so_and_let_go(
     redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
