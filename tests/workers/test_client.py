@@ -177,3 +177,53 @@ async def test_a_gateway_that_stays_away_is_given_up_after_a_while() -> None:
         with pytest.raises(aiohttp.ClientConnectionError):
             async with asyncio.timeout(20):
                 await Producer.claim(door, "0-0")
+
+
+async def test_programs_that_take_a_turn_from_each_other_leave_one_history(s: Stage) -> None:
+    """Whoever has the token goes on behind what is stored; the words are known by their numbers, so no word may come twice."""
+    words = [f"word {number} " for number in range(60)]
+    async with losing(s.url, request_every=7, reply_every=5) as url, Door.open(url) as door:
+        turn = (await Producer.submit(door, BODY, key="shared")).turn
+
+        async def carry(steps: int) -> None:
+            while True:
+                try:
+                    producer = await Producer.claim(door, turn)
+                    left = words[producer.next_seq - 1 :]
+                    for word in left[:steps]:
+                        producer.delta(word)
+                        await producer.flush()
+                    if len(left) <= steps:
+                        await producer.complete()
+                        return
+                except ProducerStaleError:
+                    continue
+                except TurnOverError:
+                    return
+
+        async with asyncio.timeout(60):
+            await asyncio.gather(*(carry(steps) for steps in (3, 5, 11)))
+    events = await logged(s, turn)
+    assert text_of(events) == "".join(words)
+    assert sum(isinstance(event, TERMINALS) for event in events) == 1
+
+
+@pytest.mark.parametrize("lost", [1, 2, 3])
+async def test_an_end_whose_reply_is_lost_is_no_error(s: Stage, lost: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Door.open(s.url) as door:
+        producer = await Producer.submit(door, BODY, key=f"end-{lost}")
+        producer.delta("all")
+        await producer.flush()
+        post, replies = Door.post, [lost]
+
+        async def losing_replies(self: Door, *request: Any) -> dict[str, Any]:
+            told = await post(self, *request)
+            while replies[0]:  # the reply did not arrive, and the same is asked again
+                replies[0] -= 1
+                told = await post(self, *request)
+            return told
+
+        monkeypatch.setattr(Door, "post", losing_replies)
+        await producer.complete()
+        assert producer.acknowledged == 3
+    assert text_of(await logged(s, producer.turn)) == "all"
