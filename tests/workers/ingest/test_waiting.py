@@ -69,7 +69,7 @@ async def test_a_turn_that_its_partition_holds_back_is_neither_silent_nor_stalle
             waited, heard = await rig.client.hmget(key, "waited_at", "last_event_at")
             return int(waited or 0) - int(heard or 0) > 2 * SILENCE_MS
 
-        await wait_until(held_for_longer, "the turn to have been held back for longer than it may be silent")
+        await wait_until(held_for_longer, "the turn to have been held back for longer than it may be silent", 40)
         assert len(await rig.events(turn)) < 1_500
         # everything that came is folded now, as far as this turn goes: what holds it back is the lag of others
         await rig.client.hset(committed, "log", (await rig.record(turn)).tail)
