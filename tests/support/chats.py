@@ -4,11 +4,10 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote
 
 from ledger.parts import PartRecord, part_from_hash
 from scripts.channels import discord, matrix, slack, telegram
-from scripts.channels.service import Canned, Logged, Service
+from scripts.channels.service import Canned, Service
 from workers.config import TargetConfig
 from workers.delivery.channels.contract import Channel, Message
 from workers.delivery.channels.registry import CHANNELS
@@ -158,16 +157,6 @@ MEDIA: dict[str, Medium] = {
         answer_of=_matrix,
     ),
 }
-
-
-def route_of(name: str, request: Logged) -> str:
-    """What a request's rate limit is counted by, as the channel's server names it."""
-    if name == "discord":
-        return f"send:{request.path.split('/')[-2]}"
-    if name == "matrix":
-        return unquote(request.path.split("/rooms/")[1].split("/")[0])
-    body = json.loads(request.body)
-    return str(body["channel" if name == "slack" else "chat_id"])
 
 
 async def send(channel: Channel, message: Message, **given: Any) -> Any:
