@@ -16,6 +16,7 @@ import random
 import signal
 import statistics
 import subprocess
+import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -38,6 +39,7 @@ from workers.streams.hints import listen
 
 PARTITIONS: Final = 16
 HOUR_MS: Final = 3_600_000
+PATIENCE_MS: Final = 60_000
 LIMITS = TurnLimits(queue_ms=HOUR_MS, turn_ms=10 * HOUR_MS, silence_ms=10 * HOUR_MS, tool_ms=HOUR_MS, bytes=1 << 30)
 WORDS = ("Once ", "upon ", "a ", "time ", "there ", "was ", "a ", "stream, ", "and ", "it ", "went ", "on.\n\n")
 Way = Literal["kill", "stop"]
@@ -89,19 +91,18 @@ class Bench:
 
     async def begin(self, count: int, spare: int) -> None:
         """Submit the turns and publish their first events; `spare` events are left for what follows."""
-        for number in range(count):
-            carried = await self._claim(number % PARTITIONS)
-            self.turns[number % PARTITIONS].append(carried)
-            first = TurnStarted(
-                seq=0,
-                at=1,
-                fold=FOLD_VERSION,
-                runtime="main",
-                wire="responses",
-                turn=carried.turn,
-                session=carried.turn,
+        for first in range(0, count, PARTITIONS):
+            await asyncio.gather(
+                *(self._begin(number % PARTITIONS, spare) for number in range(first, min(first + PARTITIONS, count)))
             )
-            await self.say(carried, self._chance.randint(20, 100 - spare), first)
+
+    async def _begin(self, partition: int, spare: int) -> None:
+        carried = await self._claim(partition)
+        self.turns[partition].append(carried)
+        started = TurnStarted(
+            seq=0, at=1, fold=FOLD_VERSION, runtime="main", wire="responses", turn=carried.turn, session=carried.turn
+        )
+        await self.say(carried, self._chance.randint(20, 100 - spare), started)
 
     async def _claim(self, partition: int) -> Carried:
         turn = make_turn_id(partition, entropy.hex24())
@@ -203,8 +204,8 @@ class Bench:
 
 async def measure(stand: Stand, options: argparse.Namespace) -> dict[Way, list[Run]]:
     """Kill so many workers, then stop as many."""
-    client = connect(RedisConfig(url=stand.url, partitions=PARTITIONS), name="bench")
-    found: dict[Way, list[Run]] = {"kill": [], "stop": []}
+    client = connect(RedisConfig(url=stand.url, partitions=PARTITIONS, socket_timeout_ms=PATIENCE_MS), name="bench")
+    found: dict[Way, list[Run]] = {way: [] for way in options.ways}
     try:
         for way, runs in found.items():
             workers = [stand.start("fold"), stand.start("fold")]
@@ -222,6 +223,7 @@ async def measure(stand: Stand, options: argparse.Namespace) -> dict[Way, list[R
             for _ in range(options.runs):
                 await bench.settled(*workers)
                 runs.append(await bench.end(workers.pop(0), way))
+                print(way, *(round(wait) for wait in runs[-1].row), file=sys.stderr, flush=True)
                 workers.append(stand.start("fold"))
             listening.cancel()
             await asyncio.wait({listening})
@@ -245,7 +247,8 @@ def report(found: dict[Way, list[Run]], options: argparse.Namespace) -> None:
     print(
         f"{options.turns} turns of 20 to 100 events, {PARTITIONS} partitions, two fold workers, {options.runs} runs each"
     )
-    for way, words in (("kill", "kill -9"), ("stop", "SIGTERM")):
+    for way in found:
+        words = "kill -9" if way == "kill" else "SIGTERM"
         for name in ("first", "middle", "last"):
             row = result[f"{way}_{name}_ms"]
             print(
@@ -260,6 +263,7 @@ def main() -> None:
     )
     parser.add_argument("--turns", type=int, default=500)
     parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--ways", nargs="+", choices=["kill", "stop"], default=["kill", "stop"])
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     with Stand({"redis": {"partitions": PARTITIONS}}) as stand:

@@ -119,7 +119,7 @@ class GatewayConfig(Section, frozen=True, kw_only=True):
     cors: list[str] = []
     max_body_bytes: int = 4 * MIB
     client_queue_bytes: int = 256 * KIB
-    """Frames queued for one client; beyond it the client is served from the stream."""
+    """Frames queued for one client; beyond it the client is served from the stream, and costs what one read brings: a commit at most."""
     keepalive_ms: int = 15 * SECOND
     poll_ms: int = 1 * SECOND
     tenant_limit: int = 256
