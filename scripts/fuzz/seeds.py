@@ -23,6 +23,14 @@ EVENTS = "events"
 LINED = frozenset({"acp", "canonical", EVENTS})
 MOST = 40
 _FORMS: dict[str, Any] = {"string": "x", "object": {"type": "x"}, "list": [], "parts": [{"type": "x", "text": "a"}]}
+_TIGHT = {
+    "turn_items": 2,
+    "item_contents": 1,
+    "item_text_chars": 9,
+    "turn_text_chars": 20,
+    "deferred_entries": 3,
+    "deferred_bytes": 600,
+}
 _ROUTES = {"find": "web_search", "write": "custom", "run": "code_interpreter", "ask": "mcp:docs", "look": "file_search"}
 
 
@@ -135,12 +143,14 @@ def _told() -> Iterator[tuple[Piece, ...]]:
             for piece in _pieces(compose({"model": "m"}, [*items, Text(pieces=["So", "."])]))
         )
         start, *events = decode([body], "responses").events
-        pieces = [Piece("ingest", encode(msgspec.structs.replace(start, tools=_ROUTES)))]
+        rest: list[Piece] = []
         for event in events:
-            pieces.append(Piece("ingest", encode(event)))
+            rest.append(Piece("ingest", encode(event)))
             if isinstance(event, ToolFinished):
-                pieces += [Piece("tools", line) for line in _answer(event)]
-        yield tuple(pieces)
+                rest += [Piece("tools", line) for line in _answer(event)]
+        for limits in ({}, *({bound: value} for bound, value in _TIGHT.items())):
+            begin = msgspec.structs.replace(start, tools=_ROUTES, limits=limits)
+            yield (Piece("ingest", encode(begin)), *rest)
     for path in sorted(GOLDEN.glob("*/*.events.jsonl")):
         yield tuple(Piece("ingest", piece.data) for piece in _lines(path.read_bytes()))
 
