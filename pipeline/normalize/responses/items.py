@@ -87,6 +87,7 @@ class Items:
         self.by_index: dict[int, Item] = {}
         self.by_id: dict[str, Item] = {}
         self.collided = False
+        self._newest: dict[str, Item] = {}  # what was found by a track alone, until another item is opened
         self._base = 0
         self._next = 0
 
@@ -98,6 +99,7 @@ class Items:
         item = Item(number, index, kind, item_id)
         self._next = max(self._next, number + 1)
         self.by_number[number] = item
+        self._newest.clear()
         if index is not None:
             before = self.by_index.get(index)
             self.collided = self.collided or (before is not None and not before.done)
@@ -111,6 +113,7 @@ class Items:
         del self.by_number[item.number]
         item.number = number
         self.by_number[number] = item
+        self._newest.clear()
         self._next = max(self.by_number) + 1
 
     def new_round(self) -> None:
@@ -139,10 +142,12 @@ class Items:
 
     def newest_open(self, track: str) -> Item | None:
         """The item added last that is not done and can stream such text."""
-        for item in reversed(self.by_number.values()):
-            if not item.done and item.accepts(track):
-                return item
-        return None
+        item = self._newest.get(track)
+        if item is None or item.done:
+            item = next((one for one in reversed(self.by_number.values()) if not one.done and one.accepts(track)), None)
+            if item is not None:
+                self._newest[track] = item
+        return item
 
     def in_order(self) -> list[Item]:
         """All items by number."""

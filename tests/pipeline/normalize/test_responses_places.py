@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from pipeline.events import BlockFinal, TextDelta
+from pipeline.normalize.responses.items import Item
 from tests.pipeline.normalize.streams import (
     added,
     arguments,
@@ -164,3 +165,17 @@ def test_an_item_that_was_told_of_without_its_index_is_given_it_late() -> None:
     ]
     again = run(body(added(message(), None), done(message("m1", "a"), None), delta("b", 4), completed()))
     assert [(event.item, event.text) for event in again if isinstance(event, TextDelta)] == [(0, "a"), (4, "b")]
+
+
+def test_text_without_a_place_is_not_looked_for_among_all_items_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, accepts = [0], Item.accepts
+
+    def counted(item: Item, track: str) -> bool:
+        asked[0] += 1
+        return accepts(item, track)
+
+    monkeypatch.setattr(Item, "accepts", counted)
+    calls = [added(call(f"f{number}", f"c{number}"), number) for number in range(1, 300)]
+    events = run(body(added(message()), *calls, *(delta("x", None, None) for _ in range(300)), completed()))
+    assert sum(isinstance(event, TextDelta) and event.item == 0 for event in events) == 300
+    assert asked[0] < 2000
