@@ -32,10 +32,9 @@ def content_of(part: Part) -> Json:
     if part.raw is None or part.track.startswith(OTHER_PART):
         return part.raw or made
     member = "refusal" if part.track == "refusal" else "text"
-    given = part.raw.get(member)
-    if given and not text:  # nothing of it was ever streamed
-        return made
-    return part.raw if given or not text else {**part.raw, member: text}
+    if word(part.raw.get(member)):
+        return part.raw if text else made  # of what has no text nothing was ever streamed
+    return {**part.raw, member: text}
 
 
 def word(value: object) -> str:

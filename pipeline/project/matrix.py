@@ -6,6 +6,7 @@ behind the at sign of `@room`. The limit counts `formatted_body`.
 
 import re
 from collections.abc import Sequence
+from typing import cast
 
 import msgspec
 from markdown_it.token import Token
@@ -187,8 +188,8 @@ def _written(ops: Sequence[Op]) -> str:
             pieces.append(op.span.open)
         elif isinstance(op, Close):
             pieces.append(opened.pop().close)
-        elif isinstance(op, Text | Break):
-            pieces.append(op.text)
+        else:  # a table's head is of nothing else
+            pieces.append(cast("Text | Break", op).text)
     return "".join(pieces)
 
 

@@ -106,6 +106,8 @@ def test_reasoning_without_an_end_says_that_only_if_it_has_a_status() -> None:
         ({**text(""), "x": 1}, "Hi", {**text("Hi"), "x": 1}),
         ({**text("Ho"), "x": 1}, "Hi", {**text("Ho"), "x": 1}),
         ({**text("Ho"), "x": 1}, "", {**text(""), **FULL}),
+        ({"type": "output_text", "text": [[]]}, "Hi", text("Hi")),
+        ({"type": "output_text", "text": 7}, "", text("")),
     ],
 )
 def test_a_part_keeps_its_own_form(raw: Json | None, streamed: str, made: Json) -> None:

@@ -46,6 +46,7 @@ FORMS = [
     ("a<br>b and **bold** *em* ~~gone~~", ["a", "b", "bold", "em", "gone"]),
     ("one \\[ x \\] two", ["one", "two"]),
     ("a\n\n$$\nx^2\n\nb", ["a", "x^2", "b"]),
+    ("[![alt](https://a.example/i.png) and more](https://b.example/)", ["alt", "more", "https://b.example/"]),
 ]
 
 
