@@ -73,8 +73,6 @@ BOUNDS: tuple[Bound, ...] = tuple(
 
 def limits_from(values: Mapping[str, int]) -> Limits:
     """Make the limits of a turn from its frozen values; a bound that is missing has its default."""
-    if not values:
-        return Limits()
     known = {name: value for name, value in values.items() if name in Limits.__struct_fields__}
     for name, value in known.items():
         if value < 1:
