@@ -10,6 +10,7 @@ DELIVERY = "tests/ledger/test_delivery.py"
 WORDS = "tests/ledger/test_delivery_words.py"
 PLANNING = "tests/ledger/test_planning.py"
 TURNS = "tests/ledger/test_turns.py"
+DEADLINES = "tests/ledger/test_deadlines.py"
 RETENTION = "tests/ledger/test_retention.py"
 FORGETTING = "tests/ledger/test_forgetting.py"
 LATE = "tests/ledger/test_late.py"
@@ -207,6 +208,13 @@ MUTANTS = (
         path="ledger/lua/plan.lua",
         edits=(("if redis.call('EXISTS', part) == 0 then", "if true then"),),
         tests=(PLANNING,),
+    ),
+    Mutant(
+        name="waiting counts as silence",
+        breaks="a turn that we keep waiting is not silent",
+        path="ledger/lua/check_deadline.lua",
+        edits=(("local held = math.max(since, number('waited_at'))", "local held = since"),),
+        tests=(DEADLINES,),
     ),
     Mutant(
         name="trim past a turn in flight",
