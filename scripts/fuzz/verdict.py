@@ -35,6 +35,11 @@ MEMBERS = {
     "response.reasoning_summary_text": "text",
     **{f"response.{row.stem}": row.final or row.input or "" for row in KINDS.values() if row.stem},
 }
+POSITIONS = {
+    **dict.fromkeys(MEMBERS, "content_index"),
+    "response.reasoning_summary_text": "summary_index",
+    **{f"response.{row.stem}": row.position or "" for row in KINDS.values() if row.stem},
+}
 TEXTS = frozenset(f"{stem}.{end}" for stem in MEMBERS for end in ("delta", "done"))
 PARTS = frozenset({"output_text", "refusal", "summary_text", "reasoning_text"})
 
@@ -259,8 +264,7 @@ class Items:
             yield f"{kind} of item {index}, which is not open"
             return
         track = kind.rpartition(".")[0]
-        position = "summary_index" if "summary" in track else "command_index" if "command" in track else "content_index"
-        place = (index, track, event.get(position) or 0)
+        place = (index, track, event.get(POSITIONS[track], 0))
         if kind.endswith(".delta"):
             if place in self._finals:
                 yield f"{kind} after its final word"
