@@ -9,6 +9,7 @@ from markdown_it.token import Token
 from pipeline.output import Block
 from pipeline.project import telegram
 from pipeline.project.dialect import Dialect
+from pipeline.project.markup import whole
 from pipeline.project.measure import MEASURES
 from pipeline.project.packing import Packer
 from pipeline.project.pieces import Drop, Lead, Text
@@ -162,6 +163,14 @@ def test_of_the_leads_that_wait_the_one_that_lost_its_text_is_dropped() -> None:
 )
 def test_columns_are_those_of_a_monospaced_font(text: str, width: int) -> None:
     assert columns(text) == width
+
+
+@pytest.mark.parametrize(
+    ("text", "cut", "moved"),
+    [("a &amp; b", 5, 2), ("a &amp; b", 7, 7), ("a & b", 4, 4), ("a &amp; b", 2, 2), ("<br />", 3, 0)],
+)
+def test_no_cut_lies_within_an_entity_or_an_element(text: str, cut: int, moved: int) -> None:
+    assert whole(text, cut) == moved
 
 
 def test_tokens_that_nobody_knows_are_passed_over() -> None:
