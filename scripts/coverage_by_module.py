@@ -134,7 +134,7 @@ def measured(parts: list[str], folder: Path) -> Coverage:
     """Run the tests of these parts, each line that they meet marked with the test that met it."""
     data = folder / "data"
     tests = sorted({test for part in parts for test in tests_of(part)})
-    run = [sys.executable, "-m", "pytest", "-q", "-n", PROCESSES, "-p", "no:randomly", *tests]
+    run = [sys.executable, "-m", "pytest", "-q", "-n", PROCESSES, "-p", "no:randomly", "--hypothesis-seed=0", *tests]
     options = [*(f"--cov={package}" for package in PACKAGES), "--cov-branch", "--cov-context=test", "--cov-report="]
     subprocess.run(
         [*run, *options],
