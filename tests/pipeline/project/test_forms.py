@@ -12,7 +12,7 @@ from pipeline.project.dialect import Dialect
 from pipeline.project.markup import whole
 from pipeline.project.measure import MEASURES
 from pipeline.project.packing import Packer
-from pipeline.project.pieces import Drop, Lead, Text
+from pipeline.project.pieces import Close, Drop, Lead, Open, Span, Text
 from pipeline.project.registry import profile_of, project, shown
 from pipeline.project.tables import columns
 from pipeline.project.walking import Walker
@@ -171,6 +171,11 @@ def test_columns_are_those_of_a_monospaced_font(text: str, width: int) -> None:
 )
 def test_no_cut_lies_within_an_entity_or_an_element(text: str, cut: int, moved: int) -> None:
     assert whole(text, cut) == moved
+
+
+def test_a_span_in_which_nothing_came_leaves_no_trace() -> None:
+    span, packer = Span("<b>", "</b>"), Packer(MEASURES["codepoints"], None, None)
+    assert packer.pack([Open(span), Lead("- "), Close(), Text("x")]) == ["- x"]
 
 
 def test_tokens_that_nobody_knows_are_passed_over() -> None:
