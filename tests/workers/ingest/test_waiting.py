@@ -21,7 +21,8 @@ from workers.fold.worker import FoldWorker
 
 WORDS = "Once upon a time there was a stream, and nobody folded it."
 LONG = "word " * 3_000
-"""In short pieces it is more than one read brings."""
+"""In short pieces it is more than may be read before the first publish is answered, which closes the gate."""
+BOUNDS = {"lag_high": 10, "lag_low": 5, "turn_buffer_bytes": 65_536}
 STALLED, OTHER = 0, 1
 SILENCE_MS = 1_000
 
@@ -57,7 +58,7 @@ async def test_a_turn_that_its_partition_holds_back_is_neither_silent_nor_stalle
     redis_url: str, upstream: Upstream
 ) -> None:
     upstream.then(text(LONG, pieces=1_500))
-    config = config_for(redis_url, upstream.base_url, lag_high=10, lag_low=5, read_timeout_ms=SILENCE_MS // 2)
+    config = config_for(redis_url, upstream.base_url, read_timeout_ms=SILENCE_MS, **BOUNDS)
     async with Rig(config) as rig:
         token = await own(rig, STALLED)
         turn = await rig.submit()
@@ -83,7 +84,7 @@ async def test_a_partition_that_nobody_folds_leaves_its_places_to_the_others(
     redis_url: str, upstream: Upstream
 ) -> None:
     upstream.then(*(text(LONG, pieces=1_500) for _ in range(2)), *(text(WORDS, pieces=30) for _ in range(4)))
-    config = config_for(redis_url, upstream.base_url, lag_high=10, lag_low=5, max_turns=2)
+    config = config_for(redis_url, upstream.base_url, max_turns=2, **BOUNDS)
     async with Rig(config) as rig:
         token = await own(rig, STALLED)
         stalled = [await rig.submit(number=number) for number in range(1, 4)]
