@@ -86,13 +86,18 @@ def reasoning_end(slot: Slot, status: str) -> Json:
 
 
 def _mended(given: object, parts: list[Part]) -> list[Json]:
-    """The parts that a finished item lists, with what was streamed in place of those that say nothing."""
+    """The parts that a finished item lists, with what was streamed in place of those that say nothing, in the order of their public places."""
     items = given if isinstance(given, list) else []
-    streamed, listed = _unlisted(items, parts), list[Json]()
-    for shown in items:
+    said, streamed = _said(items, parts)
+    listed: list[tuple[int, Json]] = []
+    place = -1  # an entry that stands for no part stays behind the one before it
+    for number, shown in enumerate(items):
+        part = said.get(number)
         if not isinstance(shown, dict) or not (kind := word(shown.get("type"))):
             if streamed:
-                listed.append(content_of(streamed.pop(0)))
+                part = streamed.pop(0)
+                place = part.index
+                listed.append((place, content_of(part)))
             continue
         member = _TEXT_MEMBERS.get(kind)
         if member is not None and not word(shown.get(member)):
@@ -100,26 +105,31 @@ def _mended(given: object, parts: list[Part]) -> list[Json]:
             if part is not None:
                 streamed.remove(part)
             shown = {**shown, member: part.text if part is not None else ""}  # noqa: PLW2901
-        listed.append(shown)
+        place = part.index if part is not None else place
+        listed.append((place, shown))
     missing = len(parts) - len(listed)
-    return listed + [content_of(part) for part in streamed[-missing:] if missing > 0 and part.text]
+    if missing > 0:
+        listed += [(part.index, content_of(part)) for part in streamed[-missing:] if part.text]
+    return [shown for _, shown in sorted(listed, key=lambda entry: entry[0])]
 
 
-def _unlisted(items: list[object], parts: list[Part]) -> list[Part]:
-    """The streamed parts that a finished item does not list: those it says word for word, and in their order those it says otherwise."""
-    left = list(parts)
+def _said(items: list[object], parts: list[Part]) -> tuple[dict[int, Part], list[Part]]:
+    """Which streamed part each entry of a finished item lists, word for word or in its order, and the parts that none does."""
+    left, said = list(parts), dict[int, Part]()
     others = []
-    for item in items:
+    for number, item in enumerate(items):
         if not isinstance(item, dict) or not word(item.get(_TEXT_MEMBERS.get(kind := word(item.get("type")), ""))):
             continue
         track, text = _TRACKS[kind], item[_TEXT_MEMBERS[kind]]
         same = next((part for part in left if part.track == track and part.text == text), None)
         if same is not None:
+            said[number] = same
             left.remove(same)
         else:
-            others.append(track)
-    for track in others:
-        said = next((part for part in left if part.track == track), None)
-        if said is not None:
-            left.remove(said)
-    return left
+            others.append((number, track))
+    for number, track in others:
+        part = next((one for one in left if one.track == track), None)
+        if part is not None:
+            said[number] = part
+            left.remove(part)
+    return said, left

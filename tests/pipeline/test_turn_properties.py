@@ -3,7 +3,7 @@
 import copy
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import PipelineError
@@ -116,6 +116,7 @@ def test_a_broken_upstream_never_breaks_the_public_stream(edits: list[tuple[str,
 
 @settings(max_examples=300, deadline=None)
 @given(EDITS)
+@example([("repeat", 11, 0, None), ("change", 0, 10, 1)])  # an item whose second text was streamed before its first
 def test_our_own_strict_decoder_accepts_what_we_relay(edits: list[tuple[str, int, int, Any]]) -> None:
     decoded = run(edited(edits))
     kinds = {item["type"] for item in decoded.payload.response["output"]}

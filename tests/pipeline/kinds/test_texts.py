@@ -51,9 +51,13 @@ HI, OK, NO = {**text("Hi"), **FULL}, text("OK"), text("No", "refusal")
 @pytest.mark.parametrize(
     ("streamed", "given", "listed"),
     [
-        ([("refusal", "No"), ("text", "OK")], [OK], [OK, NO]),  # a text is no other track's
+        (
+            [("refusal", "No"), ("text", "OK")],
+            [OK],
+            [NO, OK],
+        ),  # a text is no other track's, and stands where it was streamed
         ([("text", ""), ("refusal", "No")], [NO], [NO]),
-        ([("text", "0"), ("text", "Hi")], [text("Hi")], [text("Hi"), {**text("0"), **FULL}]),
+        ([("text", "0"), ("text", "Hi")], [text("Hi")], [{**text("0"), **FULL}, text("Hi")]),
         ([("text", "Hi"), ("text", "Hi")], [text("Hi")], [text("Hi"), HI]),  # two equal texts are two
         ([("text", "Hi")], [text("Ho")], [text("Ho")]),
         ([("text", "Hi")], [NO], [NO]),
