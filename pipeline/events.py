@@ -22,6 +22,7 @@ Track = Literal["text", "reasoning", "summary", "refusal", "tool_input"]
 RuntimeName = Literal["main", "subagent", "acp"]
 Outcome = Literal["completed", "incomplete"]
 Natural = Annotated[int, Meta(ge=0, le=2**53 - 1)]  # what every JSON reader, and Lua, holds exactly
+Positive = Annotated[int, Meta(ge=1, le=2**53 - 1)]
 Wire = dict[str, Any] | None  # members of an upstream's JSON: any shape is possible here
 
 
@@ -74,7 +75,7 @@ class TurnStarted(_Event, frozen=True, kw_only=True, omit_defaults=False, tag="t
     settings: dict[str, Any] = {}
     targets: list[Target] = []
     tools: dict[str, str] = {}
-    limits: dict[str, int] = {}
+    limits: dict[str, Positive] = {}
     round: Natural = 0
     response: dict[str, Any] | None = None
     parent_call: str | UnsetType = UNSET

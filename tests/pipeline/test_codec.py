@@ -247,3 +247,13 @@ def test_a_malformed_batch_is_refused(batch: str, code: str, path: str) -> None:
 
 def test_a_fault_in_words_that_we_do_not_know_is_still_refused_by_name() -> None:
     assert _classify("Something new is wrong", "$.x") == ("event_invalid", "$.x", "Something new is wrong")
+
+
+def test_a_bound_below_one_is_refused_by_its_place() -> None:
+    with pytest.raises(EventRefused) as refused:
+        decode(
+            b'{"type":"turn_started","seq":0,"at":0,"fold":1,"runtime":"main","wire":"w","turn":"0-0","session":"s",'
+            b'"limits":{"item_contents":0}}'
+        )
+    assert refused.value.diagnostic.path == "$.limits[...]"
+    assert ">= 1" in refused.value.diagnostic.expected
