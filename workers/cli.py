@@ -9,6 +9,8 @@ import sys
 
 from ledger.errors import AccessDenied, Evicting, SchemaMismatch
 from workers.commands.session import EXIT_CONFIG, fail, read_config
+from workers.config import ConfigError
+from workers.observability.listening import CannotListenError
 from workers.runtime import process
 from workers.runtime.failpoints import UnknownFailpointError
 
@@ -26,8 +28,10 @@ def run_role(role: str) -> None:
     config = read_config()
     try:
         code = process.run(role, config, importlib.import_module(ROLES[role]).run)
-    except (UnknownFailpointError, AccessDenied, Evicting, SchemaMismatch) as error:
+    except (ConfigError, UnknownFailpointError, AccessDenied, Evicting, SchemaMismatch) as error:
         fail(str(error), EXIT_CONFIG)
+    except CannotListenError as error:  # another process may let go of it: worth another start
+        fail(str(error))
     raise SystemExit(code)
 
 

@@ -20,6 +20,7 @@ from scripts.sample_upstream import PARAGRAPHS
 from tests.support.servers import free_port
 from tests.support.waiting import wait_until_sync
 from workers.cli import ROLES, run_role
+from workers.commands import turns as listing
 from workers.commands.index import build
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -191,6 +192,17 @@ def test_turns_are_listed_newest_first_and_by_state(site: Site) -> None:
     assert turn in site.run("turns").stdout
     assert site.json("turns", "--state", "queued") == []
     assert len(site.json("turns", "--count", "1")) == 1
+    assert "'bogus'" in site.run("turns", "--state", "bogus", code=2).stderr
+
+
+def test_a_turn_is_found_by_its_state_behind_any_number_of_newer_ones(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "PAGE", 1)
+    oldest, *_ = [site.turn(session="deep", key=f"deep-{number}") for number in range(3)]
+    with site.redis() as client:
+        client.hset(f"fl:{{{oldest.partition('-')[0]}}}:turn:{oldest}", "state", "failed")
+    assert [row["turn"] for row in site.json("turns", "--state", "failed", "--count", "1")] == [oldest]
 
 
 def test_one_turn_is_shown_with_its_numbers_and_parts(site: Site) -> None:

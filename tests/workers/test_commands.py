@@ -2,6 +2,9 @@
 
 import json
 import os
+import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ from typer.testing import CliRunner, Result
 
 from tests.support.servers import Server
 from workers.cli import ROLES, run_role
+from workers.commands import submit
 from workers.commands.index import build
 from workers.commands.session import embedded_port
 from workers.commands.settings import without_password
@@ -34,6 +38,16 @@ def run(*arguments: str, code: int = 0) -> Result:
     result = CliRunner().invoke(build(run_role, ROLES), list(arguments))
     assert result.exit_code == code, (result.output, result.exception)
     return result
+
+
+def role(name: str, *, code: int, **environ: str) -> str:
+    """Run a role that ends by itself; returns all that it says."""
+    command = [sys.executable, "-m", "workers", name]
+    done = subprocess.run(
+        command, env={**os.environ, **environ}, check=False, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == code, (done.stdout, done.stderr)
+    return done.stdout + done.stderr
 
 
 def run_json(*arguments: str, code: int = 0) -> Any:
@@ -115,8 +129,47 @@ def test_the_doctor_finds_a_server_that_evicts(monkeypatch: pytest.MonkeyPatch) 
 def test_a_server_that_does_not_answer_is_an_error_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOLDLINE_REDIS_URL", "redis://127.0.0.1:1/0")
     assert "does not answer" in run("doctor", code=1).stdout
-    assert "Unavailable" in run("turns", code=1).stderr
-    assert "127.0.0.1:1" in run("turns", code=1).stderr
+    told = run("turns", code=1).stderr
+    assert "the server does not answer" in told
+    assert "127.0.0.1:1" in told
+    assert "FOLDLINE_REDIS_URL" in told
+
+
+@pytest.mark.parametrize("secret", [None, "not-of-that-form"])
+def test_a_role_without_a_usable_secret_ends_in_words_with_the_configurations_code(
+    folder: Path, secret: str | None
+) -> None:
+    lines = ["[targets.team]", 'channel = "webhook"', 'url = "http://127.0.0.1:1/"', 'secret_env = "TEAM"']
+    (folder / "foldline.toml").write_text("\n".join(lines), encoding="utf-8")
+    told = role("delivery", code=78, **({"TEAM": secret} if secret else {}))
+    assert "targets.team.secret_env" in told
+    assert "Traceback" not in told
+
+
+@pytest.mark.parametrize("section", ["gateway", "service"])
+def test_a_role_whose_port_is_taken_says_whose_setting_that_is(redis_url: str, section: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ports = {"FOLDLINE_GATEWAY_PORT": "0", f"FOLDLINE_{section.upper()}_PORT": str(port)}
+        told = role("gateway", code=1, FOLDLINE_REDIS_URL=redis_url, **ports)
+    assert f"{section}.port: cannot listen at 127.0.0.1:{port}" in told
+    assert "Traceback" not in told
+
+
+@pytest.mark.parametrize("address", ["here", "http://", "ftp://127.0.0.1:1", "http://127.0.0.1:port"])
+def test_an_address_that_is_none_is_refused_by_every_command_that_takes_one(folder: Path, address: str) -> None:
+    (folder / "events").touch()
+    for command in (["submit", "hi"], ["tail", "1-a"], ["publish", "1-a", "events"]):
+        assert "http://HOST:PORT is expected" in run(*command, "--gateway", address, code=2).stderr
+
+
+def test_a_gateway_that_is_away_is_told_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(submit, "GIVE_UP", 3)
+    monkeypatch.setattr(submit, "AGAIN_S", 0.0)
+    for command in (["submit", "hi"], ["tail", "1-a"]):
+        told = run(*command, "--gateway", "http://127.0.0.1:1", code=1).stderr
+        assert told.count("trying again") == 1
+        assert "Traceback" not in told
 
 
 def test_an_unknown_key_of_the_configuration_ends_every_command_with_its_own_code(folder: Path) -> None:

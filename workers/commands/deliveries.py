@@ -13,7 +13,6 @@ import typer
 
 from ledger import delivery, forgetting
 from ledger.delivery import Step
-from ledger.errors import LedgerError
 from ledger.parts import PartRecord, Reply
 from ledger.states import SETTLED, State, is_settled
 from workers.commands import selection
@@ -169,7 +168,7 @@ async def _require(ledger: Ledger, part: str) -> PartRecord:
     try:
         record = await ledger.scripts.run(delivery.read_part(ledger.keys, part))
     except ValueError as error:
-        raise LedgerError(str(error)) from None
+        fail(str(error))
     if record is None:
         fail(f"no delivery {part}: it never was, or its retention is over")
     return record

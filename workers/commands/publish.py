@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
+import aiohttp
 import msgspec
 import typer
 
@@ -20,8 +21,8 @@ from pipeline.errors import Diagnostic, EventRefused
 from pipeline.events import Event, TurnStarted
 from workers.client import ClientError, Door, Producer
 from workers.commands.output import Json, show_json
-from workers.commands.session import EXIT_REFUSED, fail, read_config, run_async
-from workers.commands.submit import KEY_VARIABLE, Gateway, door_url
+from workers.commands.session import EXIT_REFUSED, fail, run_async
+from workers.commands.submit import KEY_VARIABLE, Gateway, address_of, tell_absence
 
 TOKEN_VARIABLE = "FOLDLINE_PRODUCER"  # noqa: S105 - the variable's name
 WAITING_EVENTS = 64
@@ -39,9 +40,9 @@ def publish(
     as_json: Json = False,
 ) -> None:
     """Publish events of a turn that no ingest process carries."""
-    url = gateway or door_url(read_config().gateway)
+    url = address_of(gateway)
     try:
-        producer = run_async(_publish(url.rstrip("/"), turn, file, token))
+        producer = run_async(_publish(url, turn, file, token))
     except EventRefused as refused:
         fail(f"publish: {refused}", EXIT_REFUSED)
     except (ClientError, OSError) as error:
@@ -52,6 +53,7 @@ def publish(
 
 async def _publish(url: str, turn: str, file: str, token: str) -> Producer:
     async with Door.open(url, key=os.environ.get(KEY_VARIABLE)) as door:
+        await _tell_if_away(door)
         producer = await _producer(door, turn, token)
         waiting = 0
         with _lines(file) as source:
@@ -63,6 +65,14 @@ async def _publish(url: str, turn: str, file: str, token: str) -> Producer:
                     waiting = 0
         await producer.flush()
         return producer
+
+
+async def _tell_if_away(door: Door) -> None:
+    try:
+        async with door.session.get(f"{door.url}/healthz"):
+            pass
+    except (aiohttp.ClientError, TimeoutError) as error:  # the door asks again, and says nothing meanwhile
+        tell_absence(door.url, error)
 
 
 async def _producer(door: Door, turn: str, token: str) -> Producer:

@@ -13,7 +13,6 @@ from typing import Annotated
 import typer
 
 from ledger import delivery, turns
-from ledger.errors import LedgerError
 from ledger.parts import PartRecord
 from ledger.states import State
 from workers.commands.probes import read_now
@@ -103,7 +102,7 @@ async def _names(ledger: Ledger, wanted: Wanted, *, everything: bool) -> AsyncIt
         try:
             partitions = [keys.partition_of_turn(wanted.turn)]
         except ValueError as error:
-            raise LedgerError(str(error)) from None
+            fail(str(error))
         yield await run(delivery.parts_of(keys, wanted.turn))
     else:
         partitions = list(range(keys.partitions))

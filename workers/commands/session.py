@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from ledger.commands import CLIENT_ERRORS, Scripts, translate
-from ledger.errors import LedgerError
+from ledger.errors import LedgerError, Unavailable
 from ledger.keys import Keyspace
 from workers.config import Config, ConfigError, Loaded, load_with_sources
 from workers.embedded import ping
@@ -105,6 +105,8 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
     """Run a command's work; the ledger's errors end it in words."""
     try:
         return asyncio.run(work)
+    except Unavailable as error:
+        fail(f"the server does not answer ({error}); `foldline up` starts one here, FOLDLINE_REDIS_URL names another")
     except LedgerError as error:
         fail(f"{type(error).__name__}: {error}")
     except KeyboardInterrupt:

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
@@ -29,7 +30,7 @@ AGAIN_S = 0.5
 GIVE_UP = 60  # attempts in a row without an event: half a minute without a gateway
 READ_TIMEOUT_S = 60.0  # the gateway sends a comment every 15 s
 
-Gateway = Annotated[str, typer.Option(help="Its address; the configured host and port by default.")]
+Gateway = Annotated[str, typer.Option(help="Its address, http://HOST:PORT; as configured by default.")]
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,11 @@ class View:
     def close(self) -> int:
         """Say how it ended, on stderr; returns the exit code."""
         if self.ending is None or self.ending.get("type") == "stream_error":
-            code = (self.ending or {}).get("code", "the stream ended without a terminal")
-            sys.stderr.write(f"\nfoldline: {code}\n")
+            told = self.ending or {
+                "code": "cut",
+                "message": "the gateway did not come back; the turn's end was not read",
+            }
+            sys.stderr.write(f"\nfoldline: {told.get('code')}: {told.get('message')}\n")
             return 1
         response = self.ending["response"]
         if not self._frames and not self._as_json:
@@ -141,16 +145,28 @@ def _request(text: str, file: str, model: str) -> dict[str, Any]:
     return {**request, "model": model} if model else request
 
 
-def door_url(config: GatewayConfig) -> str:
+def _door_url(config: GatewayConfig) -> str:
     """The address of the configured gateway, as a program on its machine reaches it."""
     host = "127.0.0.1" if config.host in {"0.0.0.0", "::", ""} else config.host  # noqa: S104 - compared, not bound
     return f"http://{host}:{config.port}"
 
 
+def address_of(gateway: str) -> str:
+    """The gateway's address that `--gateway` or the configuration says; ends the command where it is none."""
+    url = gateway or _door_url(read_config().gateway)
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number
+        is_address = False
+    if not is_address:
+        fail(f"--gateway: http://HOST:PORT is expected, found {url!r}", EXIT_REFUSED)
+    return url.rstrip("/")
+
+
 def _door(gateway: str) -> Door:
-    url = gateway or door_url(read_config().gateway)
     key = os.environ.get(KEY_VARIABLE)
-    return Door(url.rstrip("/"), {"Authorization": f"Bearer {key}"} if key else {})
+    return Door(address_of(gateway), {"Authorization": f"Bearer {key}"} if key else {})
 
 
 async def _post(door: Door, path: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -168,9 +184,11 @@ async def _post(door: Door, path: str, body: dict[str, Any]) -> dict[str, Any]:
                     fail(_message(told, answer.status))
         except aiohttp.ClientConnectionError as error:
             if attempt == 0:
-                sys.stderr.write(f"foldline: {door.url} does not answer ({error}); trying again\n")
+                tell_absence(door.url, error)
         await asyncio.sleep(AGAIN_S)
-    raise SystemExit(f"foldline: {door.url} does not answer")
+    raise SystemExit(
+        f"foldline: {door.url} does not answer; `foldline up` or `foldline gateway` starts one, --gateway names another"
+    )
 
 
 async def _follow(door: Door, turn: str, after: int, view: View) -> int:
@@ -186,8 +204,9 @@ async def _follow(door: Door, turn: str, after: int, view: View) -> int:
                     break
         except NothingLeftError:
             return 0
-        except (aiohttp.ClientError, TimeoutError):
-            pass  # the gateway went away; the loop comes back to it or to its successor
+        except (aiohttp.ClientError, TimeoutError) as error:  # the loop comes back to it or to its successor
+            if vain == 0 and last_id == before:
+                tell_absence(door.url, error)
         if not view.is_over():
             vain = 0 if last_id != before else vain + 1
             await asyncio.sleep(AGAIN_S)
@@ -213,10 +232,16 @@ async def _events(door: Door, turn: str, last_id: str) -> AsyncIterator[SseEvent
                 yield event
 
 
+def tell_absence(url: str, error: Exception) -> None:
+    """Say on stderr that the gateway is waited for."""
+    sys.stderr.write(f"foldline: {url} does not answer ({str(error) or type(error).__name__}); trying again\n")
+
+
 def _message(body: bytes, status: int) -> str:
     with contextlib.suppress(msgspec.DecodeError, KeyError, TypeError):
         error = msgspec.json.decode(body)["error"]
-        return f"{status} {error.get('code')}: {error['message']}"
+        hint = f" (the variable {KEY_VARIABLE} holds ours)" if status == 401 else ""
+        return f"{status} {error.get('code')}: {error['message']}{hint}"
     return f"the gateway answered {status}"
 
 

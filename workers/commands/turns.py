@@ -7,22 +7,22 @@ import msgspec
 import typer
 
 from ledger import delivery, turns
-from ledger.errors import LedgerError
-from ledger.records import TurnRecord
+from ledger.records import TurnRecord, TurnState
 from workers.commands.output import Json, moment, show_record, show_rows
 from workers.commands.session import Ledger, fail, open_ledger, read_config, run_async
 
+PAGE = 100
 COLUMNS = ("turn", "state", "upstream", "session", "frames", "blocks", "submitted", "ended")
 
 
 def list_turns(
-    state: Annotated[str, typer.Option(help="Only turns in this state: queued, running, completed, …")] = "",
+    state: Annotated[TurnState | None, typer.Option(help="Only turns in this state.")] = None,
     count: Annotated[int, typer.Option(min=1, help="At most so many, the newest first.")] = 20,
     as_json: Json = False,
 ) -> None:
     """List turns, the newest first."""
-    rows = [_row(record) for record in run_async(_recent(count)) if state in ("", record.state)]
-    show_rows(rows[:count], COLUMNS, as_json=as_json, empty="no turns")
+    rows = [_row(record) for record in run_async(_recent(count, state))]
+    show_rows(rows, COLUMNS, as_json=as_json, empty="no turns")
 
 
 def show_turn(
@@ -36,17 +36,25 @@ def show_turn(
     show_record(record, as_json=as_json)
 
 
-async def _recent(count: int) -> list[TurnRecord]:
+async def _recent(count: int, state: TurnState | None) -> list[TurnRecord]:
     async with open_ledger(read_config()) as ledger:
-        partitions = range(ledger.keys.partitions)
-        found = await asyncio.gather(
-            *(ledger.scripts.run(turns.recent_turns(ledger.keys, p, count=count)) for p in partitions)
-        )
-        records = await asyncio.gather(
-            *(ledger.scripts.run(turns.read_turn(ledger.keys, turn)) for names in found for turn in names)
-        )
-    known = [record for record in records if record is not None]
-    return sorted(known, key=lambda record: record.submitted_at, reverse=True)
+        found = await asyncio.gather(*(_of_partition(ledger, p, count, state) for p in range(ledger.keys.partitions)))
+    chosen = [record for records in found for record in records]
+    return sorted(chosen, key=lambda record: record.submitted_at, reverse=True)[:count]
+
+
+async def _of_partition(ledger: Ledger, partition: int, count: int, state: TurnState | None) -> list[TurnRecord]:
+    """The latest turns of a partition in this state, as far back as its index goes."""
+    chosen: list[TurnRecord] = []
+    start = 0
+    while len(chosen) < count:
+        names = await ledger.scripts.run(turns.recent_turns(ledger.keys, partition, start=start, count=PAGE))
+        records = await asyncio.gather(*(ledger.scripts.run(turns.read_turn(ledger.keys, turn)) for turn in names))
+        chosen += [record for record in records if record is not None and state in {None, record.state}]
+        if len(names) < PAGE:
+            break
+        start += PAGE
+    return chosen[:count]
 
 
 async def _one(turn: str) -> dict[str, Any] | None:
@@ -85,11 +93,11 @@ async def _one(turn: str) -> dict[str, Any] | None:
 
 
 async def find_turn(ledger: Ledger, turn: str) -> TurnRecord | None:
-    """Read a turn's record; None for what is no id of ours, too."""
+    """Read a turn's record; None where there is none. What is no id of ours ends the command."""
     try:
         return await ledger.scripts.run(turns.read_turn(ledger.keys, turn))
     except ValueError as error:
-        raise LedgerError(str(error)) from None
+        fail(str(error))
 
 
 def _row(record: TurnRecord) -> dict[str, Any]:

@@ -40,6 +40,7 @@ from workers.gateway.subscriptions import Subscriptions
 from workers.gateway.turns import Turns
 from workers.observability import logs, metrics
 from workers.observability.health import HealthServer
+from workers.observability.listening import CannotListenError
 from workers.runtime import entropy
 from workers.runtime.clock import SystemClock
 from workers.runtime.service import Service, Services
@@ -106,7 +107,10 @@ class Gateway:
         await self._attendance.start()
         await self._reports.start()
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
-        listening = socket.create_server((self.host, self.port), family=family, backlog=BACKLOG)
+        try:
+            listening = socket.create_server((self.host, self.port), family=family, backlog=BACKLOG)
+        except OSError as error:
+            raise CannotListenError("gateway", self.host, self.port, error) from None
         self.port = int(listening.getsockname()[1])
         self._server = Server(_server_config(build_app(self, self._config)))
         self._serving = asyncio.create_task(self._server.serve(sockets=[listening]))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from workers.observability import logs
+from workers.observability.listening import CannotListenError
 
 REQUEST_LINE_MAX = 4096
 """Bytes; a longer request line is refused."""
@@ -30,7 +31,10 @@ class HealthServer:
 
     async def start(self) -> None:
         """Listen."""
-        self._server = await asyncio.start_server(self._serve, self._host, self._port, limit=REQUEST_LINE_MAX)
+        try:
+            self._server = await asyncio.start_server(self._serve, self._host, self._port, limit=REQUEST_LINE_MAX)
+        except OSError as error:
+            raise CannotListenError("service", self._host, self._port, error) from None
         logs.bind(host=self._host, port=self.port).info("operations_port")
 
     async def stop(self) -> None:

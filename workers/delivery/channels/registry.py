@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from workers.config import TargetConfig
+from workers.config import ConfigError, TargetConfig
 from workers.config.channels import secret_variable
 from workers.delivery.channels import console, discord, matrix, slack, telegram, webhook
 from workers.delivery.channels.contract import Channel
@@ -27,7 +27,7 @@ TERMS: dict[str, Terms] = {
 }
 
 
-class MissingSecretError(ValueError):
+class MissingSecretError(ConfigError):
     """A target names a variable for its secret that is not set, or holds no secret."""
 
 
