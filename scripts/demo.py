@@ -19,12 +19,14 @@ from typing import Any
 import aiohttp
 
 from ledger import ownership
+from ledger.errors import LedgerError
 from ledger.records import OwnerRecord
 from scripts.show import spectator, verdict
 from scripts.show.screen import BOLD, DIM, GREEN, RED, YELLOW, Screen
 from scripts.show.spectator import Received
 from scripts.show.stage import SETTINGS, Stage
 from workers.commands.session import open_ledger
+from workers.config import ConfigError
 from workers.embedded import EmbeddedServerError
 
 FOLDER = Path(".foldline/demo")
@@ -207,7 +209,7 @@ def main() -> None:
             print("\nstopped; nothing is left running")
     except TimeoutError:
         sys.exit(f"scripts/run: the fleet was not ready in time; its words are in {FOLDER / 'fleet.log'}")
-    except (EmbeddedServerError, RuntimeError) as error:
+    except (ConfigError, EmbeddedServerError, LedgerError, RuntimeError) as error:
         sys.exit(f"scripts/run: {error}")
     sys.exit(code)
 

@@ -27,6 +27,14 @@ def test_one_turn_is_shown_through_the_death_of_its_worker_and_nothing_differs(t
     assert "Nothing differs." in result.stdout
 
 
+def test_what_is_set_wrong_ends_it_in_words(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "scripts.demo", "--once"]
+    environ = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "FOLDLINE_REDIS_URL": "nowhere"}
+    result = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert result.stderr.startswith("scripts/run: redis.url: ")
+
+
 def test_the_first_difference_is_named() -> None:
     assert verdict._same("abc", "abc") == "equal"
     assert verdict._same("abX", "abc") == "DIFFERS at character 2 (3 characters)"

@@ -297,6 +297,7 @@ def test_the_configuration_is_printed_with_its_sources(site: Site, monkeypatch: 
     assert rows["gateway.poll_ms"] == {"key": "gateway.poll_ms", "value": 700, "source": "FOLDLINE_GATEWAY_POLL_MS"}
     assert rows["redis.partitions"]["source"] == "foldline.toml"
     assert rows["gateway.host"]["source"] == "default"
+    assert rows["redis.url"]["source"] == ".foldline/server.port"
 
 
 def test_a_second_fleet_in_the_same_folder_is_refused(site: Site) -> None:

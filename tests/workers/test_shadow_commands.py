@@ -205,10 +205,13 @@ def test_events_of_a_file_are_numbered_and_published_once_however_often(redis_ur
 
 def test_a_line_that_is_no_event_ends_the_command_with_its_diagnostic(redis_url: str, folder: Path) -> None:
     (folder / "events").write_text(line(track="sideways") + "\n")
+    (folder / "short").write_text(json.dumps({"type": "text_delta", "item": 0, "track": "text", "text": "a"}) + "\n")
     (folder / "gap").write_text(line(seq=1) + "\n" + line(seq=3) + "\n")
     with gateway(redis_url) as served:
         refused = publish(served, "events", "--token", served.token, code=2).stderr
         assert "value_unknown at $.track" in refused
         assert "line 1" in refused
+        short = publish(served, "short", "--token", served.token, code=2).stderr
+        assert "member_missing at $.content" in short  # and not the number, which may be left out
         assert "sequence_broken" in publish(served, "gap", "--token", served.token, code=2).stderr
         assert "No such file" in publish(served, "nowhere", "--token", served.token, code=1).stderr

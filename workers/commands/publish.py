@@ -93,14 +93,14 @@ def events_of(source: Iterator[bytes] | BinaryIO, turn: str, *, after: int) -> I
             continue
         members = _members(line)
         is_numbered = "seq" in members
+        is_whole = is_numbered and "at" in members
         members.setdefault("seq", seq)
         members.setdefault("at", 0)
         try:
             event = codec.decode(msgspec.json.encode(members), turn=turn, producer=f"line {number}")
         except EventRefused:
-            codec.decode(
-                line, turn=turn, producer=f"line {number}"
-            )  # in the words of the line itself, where they say more
+            if is_whole:  # in the words of the line itself, where nothing was added to it
+                codec.decode(line, turn=turn, producer=f"line {number}")
             raise
         if isinstance(event, TurnStarted) or (is_numbered and event.seq < after):
             continue

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
+from msgspec.structs import replace
+
 from ledger.commands import CLIENT_ERRORS, Scripts, translate
 from ledger.errors import LedgerError, Unavailable
 from ledger.keys import Keyspace
@@ -23,6 +25,7 @@ from workers.streams.connection import AsyncClient, connect
 T = TypeVar("T")
 
 DATA = Path(".foldline")
+PORT_FILE = "server.port"
 URL_VARIABLE = "FOLDLINE_REDIS_URL"
 EXIT_FAILED = 1
 EXIT_REFUSED = 2  # also what typer answers to a wrong command line
@@ -52,7 +55,7 @@ def read_settings(environ: Mapping[str, str] | None = None) -> Loaded:
         loaded = load_with_sources(None, env)
         port = embedded_port()
         if port is not None and _is_default(loaded, "redis.url"):
-            loaded = load_with_sources(None, {**env, URL_VARIABLE: f"redis://127.0.0.1:{port}/0"})
+            loaded = _with_embedded(load_with_sources(None, {**env, URL_VARIABLE: f"redis://127.0.0.1:{port}/0"}))
     except ConfigError as error:
         fail(str(error), EXIT_CONFIG)
     return loaded
@@ -74,7 +77,7 @@ def server_is_configured() -> bool:
 def embedded_port(data: Path = DATA) -> int | None:
     """The port of this folder's embedded server, when it answers."""
     try:
-        port = int((data / "server.port").read_text())
+        port = int((data / PORT_FILE).read_text())
     except (OSError, ValueError):
         return None
     return port if ping(port, timeout_s=0.5) else None
@@ -111,6 +114,15 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
         fail(f"{type(error).__name__}: {error}")
     except KeyboardInterrupt:
         raise SystemExit(130) from None
+
+
+def _with_embedded(loaded: Loaded) -> Loaded:
+    """Name the embedded server's own file as the source of its address."""
+    settings = [
+        replace(setting, source=str(DATA / PORT_FILE)) if setting.source == URL_VARIABLE else setting
+        for setting in loaded.settings
+    ]
+    return replace(loaded, settings=settings)
 
 
 def _is_default(loaded: Loaded, key: str) -> bool:
