@@ -3,7 +3,9 @@ from pathlib import Path
 import pytest
 
 from workers.config import Config, ConfigError, check, load, load_with_sources, streaming
+from workers.config.checks import WIRES
 from workers.config.schema import DeliveryConfig, FoldConfig, RedisConfig, TargetConfig
+from workers.upstream.dialects import DIALECTS
 
 
 def write(folder: Path, text: str) -> Path:
@@ -46,6 +48,12 @@ def test_the_file_is_named_by_a_variable_or_lies_in_the_working_directory(
         ("[upstreams.main]\nbase_url = 'http://x'\nkey = 'secret'\n", "upstreams.main.key: unknown key"),
         ("[redis]\npartitions = 'many'\n", "redis.partitions"),
         ("[upstreams.main]\nwire = 'responses'\n", "base_url"),
+        (
+            "[upstreams.main]\nwire = 'respones'\nbase_url = 'http://x'\n",
+            "upstreams.main.wire: one of responses, chat, messages, gemini, acp is expected, found 'respones'",
+        ),
+        ("[redis]\ndurable = 'yes'\n", "redis.durable: one of none, waitaof, wait is expected, found 'yes'"),
+        ("[targets.t]\nchannel = 'email'\n", "targets.t.channel: one of console, webhook, discord"),
         ("[redis\n", "foldline.toml"),
         ("[upstreams.main]\nbase_url = 'ftp://x'\n", "upstreams.main.base_url: an http"),
         ("[upstreams.a]\nwire = 'acp'\ncwd = '/'\n", "upstreams.a.command: a program"),
@@ -90,6 +98,10 @@ def test_what_is_unknown_or_wrong_is_refused_with_its_key(tmp_path: Path, text: 
     with pytest.raises(ConfigError) as refused:
         load(write(tmp_path, text), {})
     assert said in str(refused.value)
+
+
+def test_the_wires_of_the_configuration_are_those_that_a_request_can_be_put_to() -> None:
+    assert set(WIRES) == set(DIALECTS)
 
 
 def test_a_named_file_that_is_missing_is_refused(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from workers.config.addresses import SENTINEL_SCHEMES, is_tls, problem_of, schem
 from workers.config.channels import MEDIA, base_url_of, is_recipient, key_window_of
 from workers.config.schema import Config, RedisConfig, TargetConfig, UpstreamConfig
 
+WIRES = ("responses", "chat", "messages", "gemini", "acp")
+"""Those of the dialects, which are not loaded here: every process reads its configuration, and few put requests."""
 LONGEST_POLL_MS = 1_000
 """A lost wake-up costs at most this."""
 
@@ -95,6 +97,8 @@ def _names(config: Config) -> Iterator[str]:
     for name, upstream in config.upstreams.items():
         if upstream.external:
             pass  # nobody here opens it, whatever it runs on
+        elif upstream.wire not in WIRES:
+            yield f"upstreams.{name}.wire: one of {', '.join(WIRES)} is expected, found {upstream.wire!r}"
         elif upstream.wire == "acp":
             yield from _agent(name, upstream)
         elif not upstream.base_url.startswith(("http://", "https://")):

@@ -4,7 +4,7 @@ import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, get_origin, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -208,7 +208,18 @@ def _convert(tree: dict[str, Any], sources: dict[str, str]) -> Config:
             if name in TABLES and "[...]" in key:
                 key = key.replace("[...]", "." + "|".join(entries), 1)
         origin = next((source for name, source in sources.items() if name.startswith(key)), "configuration")
-        raise ConfigError(f"{origin}: {key}: {text}") from error
+        raise ConfigError(f"{origin}: {key}: {_named_choices(key, text)}") from error
+
+
+def _named_choices(key: str, text: str) -> str:
+    """The same, with the words that a setting knows, where it knows a few."""
+    mark = "Invalid enum value "
+    section, field = key.partition(".")[0], key.rpartition(".")[2]
+    kind = SECTIONS.get(section) or TABLES.get(section)
+    choices = get_args(get_type_hints(kind).get(field)) if kind else ()
+    if not text.startswith(mark) or not choices:
+        return text
+    return f"one of {', '.join(choices)} is expected, found {text.removeprefix(mark)}"
 
 
 def _settings(config: Config, sources: dict[str, str]) -> Iterator[Setting]:
