@@ -39,7 +39,9 @@ def add(
     if as_json:
         show_json({"key": secret, "id": digest[:SHOWN], "tenant": tenant, "name": name})
         return
-    sys.stderr.write(f"key {digest[:SHOWN]} of tenant {tenant}; it is shown this once:\n")
+    sys.stderr.write(
+        f"key {digest[:SHOWN]} of tenant {tenant}; it is shown this once, and every request needs one now:\n"
+    )
     sys.stdout.write(f"{secret}\n")
 
 
