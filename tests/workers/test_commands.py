@@ -152,7 +152,7 @@ def test_a_role_whose_port_is_taken_says_whose_setting_that_is(redis_url: str, s
         port = taken.getsockname()[1]
         ports = {"FOLDLINE_GATEWAY_PORT": "0", f"FOLDLINE_{section.upper()}_PORT": str(port)}
         told = role("gateway", code=1, FOLDLINE_REDIS_URL=redis_url, **ports)
-    assert f"{section}.port: cannot listen at 127.0.0.1:{port}" in told
+    assert f"{section}.port: cannot listen at 127.0.0.1:{port} (Address already in use)\n" in told
     assert "Traceback" not in told
 
 

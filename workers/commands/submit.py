@@ -124,7 +124,7 @@ def tail(
     after: Annotated[int, typer.Option(min=-1, help="The number of the last frame that you have.")] = -1,
     frames: Annotated[bool, typer.Option("--frames", help="Print the stream as it is.")] = False,
     gateway: Gateway = "",
-    as_json: Json = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print every event as JSON, one a line.")] = False,
 ) -> None:
     """Print a turn's public stream as it comes: its text, or with --frames or --json all of it."""
     code = run_async(_follow(_door(gateway), turn, after, View(frames=frames, as_json=as_json)))

@@ -1,10 +1,12 @@
 """A port that a process cannot have, in words."""
 
+import os
+
 
 class CannotListenError(Exception):
     """The address is taken, or none of this machine's; names the settings that say it."""
 
     def __init__(self, section: str, host: str, port: int, error: OSError) -> None:
-        super().__init__(
-            f"{section}.host and {section}.port: cannot listen at {host}:{port} ({error.strerror or error})"
-        )
+        # its own words repeat the address; a name that resolves to nothing has a negative number
+        why = os.strerror(error.errno) if (error.errno or 0) > 0 else error.strerror or str(error)
+        super().__init__(f"{section}.host and {section}.port: cannot listen at {host}:{port} ({why})")
