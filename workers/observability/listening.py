@@ -8,5 +8,6 @@ class CannotListenError(Exception):
 
     def __init__(self, section: str, host: str, port: int, error: OSError) -> None:
         # its own words repeat the address; a name that resolves to nothing has a negative number
-        why = os.strerror(error.errno) if (error.errno or 0) > 0 else error.strerror or str(error)
+        number = error.errno or 0
+        why = os.strerror(number) if number > 0 else error.strerror or str(error)
         super().__init__(f"{section}.host and {section}.port: cannot listen at {host}:{port} ({why})")
