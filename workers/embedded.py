@@ -32,6 +32,12 @@ STOP_TIMEOUT_S = (
 POLL_S = 0.02
 
 
+UNREADABLE = "Bad file format reading the append only file"
+FOREIGN_DATA = """
+A server cannot read what another program, or a newer version, has written into {data}: set FOLDLINE_SERVER back, or move the folder away.
+"""
+
+
 class EmbeddedServerError(Exception):
     """The embedded server could not be started, or its folder belongs to somebody else."""
 
@@ -149,7 +155,10 @@ class EmbeddedServer:
                 if code is None:
                     _end(self._child.pid, self._child, force=True)
                 tail = (self.data / "server.log").read_text(errors="replace")[-600:]
-                raise EmbeddedServerError(f"the server did not start ({server_program()[0]}, code {code}):\n{tail}")
+                hint = FOREIGN_DATA.format(data=self.data) if UNREADABLE in tail else ""
+                raise EmbeddedServerError(
+                    f"the server did not start ({server_program()[0]}, code {code}):\n{tail}{hint}"
+                )
             time.sleep(POLL_S)
         return Server(port=port, pid=self._child.pid)
 

@@ -114,6 +114,15 @@ def test_a_pid_file_that_names_somebody_elses_process_harms_nobody(server: Embed
         bystander.wait()
 
 
+def test_data_that_another_program_wrote_is_said_to_be_so(server: EmbeddedServer, data: Path) -> None:
+    files = data / "appendonlydir"
+    files.mkdir(parents=True)
+    (files / "appendonly.aof.manifest").write_text("file appendonly.aof.1.base.rdb seq 1 type b\n")
+    (files / "appendonly.aof.1.base.rdb").write_bytes(b"REDIS9999")
+    with pytest.raises(EmbeddedServerError, match="FOLDLINE_SERVER back, or move the folder away"):
+        server.start()
+
+
 def test_a_server_that_cannot_start_says_why(server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOLDLINE_SERVER", "false")
     with pytest.raises(EmbeddedServerError, match="did not start"):
