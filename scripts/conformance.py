@@ -259,7 +259,7 @@ def by_wire(rows: list[Row]) -> Table:
 
 def main() -> int:
     """Print a row for each difference and a count of all."""
-    if len(sys.argv) != 2:
+    if len(sys.argv) != 2 or not Path(sys.argv[1]).is_dir():
         sys.stderr.write("usage: python -m scripts.conformance CORPUS_DIR\n")
         return 2
     rows, indexed = run(Path(sys.argv[1]))

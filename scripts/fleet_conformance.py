@@ -176,7 +176,7 @@ def _unlike(got: Json, want: Json) -> list[str]:
 
 def main() -> int:
     """Print a row for each difference, and what was played of each wire."""
-    if len(sys.argv) != 2:
+    if len(sys.argv) != 2 or not Path(sys.argv[1]).is_dir():
         sys.stderr.write("usage: python -m scripts.fleet_conformance FOLDER\n")
         return 2
     logs.configure("error")

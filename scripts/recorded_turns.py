@@ -134,4 +134,6 @@ def main(folder: Path) -> int:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2 or not Path(sys.argv[1]).is_dir():
+        sys.exit("usage: python -m scripts.recorded_turns FOLDER")
     sys.exit(main(Path(sys.argv[1])))
