@@ -172,6 +172,12 @@ def test_a_gateway_that_is_away_is_told_of_once(monkeypatch: pytest.MonkeyPatch)
         assert "Traceback" not in told
 
 
+def test_a_file_that_is_not_there_takes_a_turn_from_nobody() -> None:
+    told = run("publish", "1-a", "nowhere.jsonl", "--gateway", "http://127.0.0.1:1", code=1).stderr
+    assert "nowhere.jsonl" in told  # found before the gateway was asked for anything
+    assert "127.0.0.1" not in told
+
+
 def test_an_unknown_key_of_the_configuration_ends_every_command_with_its_own_code(folder: Path) -> None:
     (folder / "foldline.toml").write_text("[fold]\nlaese_ms = 1\n", encoding="utf-8")
     for command in (["config"], ["turns"], ["doctor"], ["up"]):

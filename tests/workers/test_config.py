@@ -45,6 +45,7 @@ def test_the_file_is_named_by_a_variable_or_lies_in_the_working_directory(
         ("[nothing]\nx = 1\n", "nothing: unknown section"),
         ("redis = 3\n", "redis: a table is expected"),
         ("[upstreams]\nmain = 3\n", "upstreams.main: a table is expected"),
+        ("[upstreams.main]\n", "upstreams.main: the table is empty"),
         ("[upstreams.main]\nbase_url = 'http://x'\nkey = 'secret'\n", "upstreams.main.key: unknown key"),
         ("[redis]\npartitions = 'many'\n", "redis.partitions"),
         ("[upstreams.main]\nwire = 'responses'\n", "base_url"),

@@ -52,19 +52,19 @@ def publish(
 
 
 async def _publish(url: str, turn: str, file: str, token: str) -> Producer:
-    async with Door.open(url, key=os.environ.get(KEY_VARIABLE)) as door:
-        await _tell_if_away(door)
-        producer = await _producer(door, turn, token)
-        waiting = 0
-        with _lines(file) as source:
+    with _lines(file) as source:  # before the turn is claimed: a name that is wrong takes it from nobody
+        async with Door.open(url, key=os.environ.get(KEY_VARIABLE)) as door:
+            await _tell_if_away(door)
+            producer = await _producer(door, turn, token)
+            waiting = 0
             for event in events_of(source, turn, after=producer.next_seq):
                 producer.put(event)
                 waiting += 1
                 if waiting >= WAITING_EVENTS or file == "-":
                     await producer.flush()
                     waiting = 0
-        await producer.flush()
-        return producer
+            await producer.flush()
+            return producer
 
 
 async def _tell_if_away(door: Door) -> None:

@@ -116,6 +116,8 @@ def _flatten(tree: dict[str, Any], source: str) -> Iterator[tuple[tuple[str, ...
         for name, entry in body.items():
             if not isinstance(entry, dict):
                 raise ConfigError(f"{source}: {section}.{name}: a table is expected, found {entry!r}")
+            if not entry:
+                raise ConfigError(f"{source}: {section}.{name}: the table is empty")
             yield from _members(TABLES[section], (section, name), entry, source)
 
 
