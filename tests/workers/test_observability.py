@@ -1,7 +1,9 @@
 import asyncio
 import json
+from collections.abc import Iterator
 
 import pytest
+import structlog
 from prometheus_client import REGISTRY
 
 from workers.observability import logs, metrics
@@ -44,6 +46,14 @@ def test_every_instrument_bears_the_projects_prefix() -> None:
     assert all(name.startswith("foldline_") for name in names)
 
 
+@pytest.fixture
+def plain_logs() -> Iterator[None]:
+    yield
+    structlog.reset_defaults()
+    structlog.contextvars.clear_contextvars()
+
+
+@pytest.mark.usefixtures("plain_logs")
 def test_a_log_line_is_one_json_object_with_what_was_bound(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure("info", role="fold")
     logs.bind(turn="7-abc", partition=7).info("committed", frames=3)

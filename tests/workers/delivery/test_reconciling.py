@@ -147,4 +147,4 @@ async def test_a_pause_longer_than_the_quarantine_between_look_and_write_is_dete
 
     await wait_until(detected, "the duplicate to be recorded")
     assert texts(asked) == ["text 0", "text 0"]
-    await wait_until(lambda: "duplicate_detected" in capsys.readouterr().out, "the alarm")
+    await wait_until(lambda: "duplicate_detected" in "".join(capsys.readouterr()), "the alarm")
