@@ -37,7 +37,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "events.py": ("test_events.py",),
     "fences.py": ("test_fences.py",),
     "fold": ("fold", "turn", "test_turn.py"),
-    "graphemes.py": ("test_answer.py", "test_assemble.py", "vectors/test_blocks.py"),
+    "graphemes.py": ("test_graphemes.py",),
     "kinds": ("kinds",),
     "limits.py": ("test_limits.py",),
     "normalize/acp": ("normalize/test_acp*.py", *WIRE),

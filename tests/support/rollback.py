@@ -26,7 +26,7 @@ class Copy:
         async with aioredis.Redis.from_url(url) as client, client.pipeline(transaction=True) as pipe:
             pipe.flushall()
             for key, (ttl_ms, value) in self._kept.items():
-                pipe.restore(key, ttl_ms, value)
+                pipe.restore(key, ttl_ms, value, replace=True)  # a worker may write between two of them
             await pipe.execute()
 
 

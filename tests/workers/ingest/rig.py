@@ -183,7 +183,7 @@ class Rig:
         async with Redis.from_url(self.config.redis.url) as plain:
             await plain.flushdb()
             for key, value in saved.items():
-                await plain.restore(key, 0, value)
+                await plain.restore(key, 0, value, replace=True)  # a worker may write in between
 
 
 def text_of(events: list[Event]) -> str:
