@@ -22,9 +22,20 @@ def run(folder: Path, *arguments: str) -> dict[str, Any]:
         text=True,
         check=False,
     )
-    assert told.returncode == 0, f"{told.stdout}\n{told.stderr}"
+    assert told.returncode == 0, f"{told.stdout}\n{told.stderr}\n{troubles(folder)}"
     line: dict[str, Any] = json.loads(told.stdout)
     return line
+
+
+def troubles(folder: Path) -> str:
+    """What the fleet's own logs say of turns that it ended itself, and of data that its server lost."""
+    found = [
+        f"{log.name}: {line}"
+        for log in sorted(folder.glob("*.log"))
+        for line in log.read_text(encoding="utf-8", errors="replace").splitlines()
+        if any(word in line for word in ("quarantined", "diverged", "trimmed", "folding_with_care", "rolled_back"))
+    ]
+    return "\n".join(found[-40:])
 
 
 def check(line: dict[str, Any], *, turns: int, kills: int) -> None:
