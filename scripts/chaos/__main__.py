@@ -22,7 +22,7 @@ import msgspec
 from ledger.keys import Keyspace
 from scripts.chaos.chats import Chats
 from scripts.chaos.clients import Clients
-from scripts.chaos.crew import ROOT, Crew, free_port
+from scripts.chaos.crew import ROOT, Crew
 from scripts.chaos.journal import Journal
 from scripts.chaos.provider import Provider
 from scripts.chaos.receivers import IDEMPOTENT, KINDS, RECONCILABLE, Receiver
@@ -30,6 +30,7 @@ from scripts.chaos.scripting import as_line, play_of
 from scripts.chaos.settling import settle
 from scripts.chaos.storage import Storage
 from scripts.chaos.storm import Storm
+from scripts.ports import free_port
 
 PARTITIONS = 8
 EACH = 2

