@@ -20,6 +20,7 @@ class Player:
         self._lines = lines
         self._ids: dict[Any, Any] = {}  # of the client's calls, as recorded, by what they really are
         self._prompt: Any = None
+        self._early: list[Json] = []  # what the client said before it was waited for
 
     def play(self) -> None:
         """Speak and listen to the end of the first turn; then wait for the client to leave."""
@@ -43,16 +44,23 @@ class Player:
     def _hear(self, expected: Json) -> None:
         """Wait until the client says what it said when it was recorded; its answers may be others."""
         method = expected.get("method")
-        while line := sys.stdin.readline():
-            message = json.loads(line)
+        heard, self._early = self._early, []
+        while message := heard.pop(0) if heard else self._read():
             if message.get("method") != method or (method is None and message.get("id") != expected["id"]):
+                self._early.append(message)
                 continue
+            self._early += heard
             if "id" in expected and method is not None:
                 self._ids[expected["id"]] = message["id"]
             if method == "session/prompt":
                 self._prompt = expected["id"]
             return
         raise SystemExit("the client left")
+
+    def _read(self) -> Json | None:
+        line = sys.stdin.readline()
+        message: Json | None = json.loads(line) if line else None
+        return message
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ async def played(agents: Agents, file: Path, recording: Recording) -> list[str]:
     """What comes of the recorded agent when it is run."""
     upstream = UpstreamConfig(
         wire="acp",
-        command=[sys.executable, "-S", str(PLAYER), str(file)],
+        command=[sys.executable, "-S", str(PLAYER), str(file.resolve())],  # it stands in another folder than we
         cwd="/",
         permission=recording.policy,  # type: ignore[arg-type]  # one of the three
         connect_timeout_ms=READY_MS,
