@@ -213,7 +213,7 @@ def _event(frame: Frame) -> Any:
     data = json.loads(frame.data)
     if data.get("error"):
         raise ValueError("the SDK ends a stream at a frame with an error")
-    return construct_type_unchecked(type_=ResponseStreamEvent, value=data)  # type: ignore[arg-type]
+    return construct_type_unchecked(type_=ResponseStreamEvent, value=data)  # type: ignore[arg-type]  # a union, which the SDK builds all the same
 
 
 def accumulate(events: Iterable[Any]) -> Any:

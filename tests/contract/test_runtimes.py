@@ -94,7 +94,7 @@ def carry(
 
     push(
         TurnStarted(
-            seq=0, at=1, fold=FOLD_VERSION, runtime=runtime, wire=wire, turn=TURN, session="s",  # type: ignore[arg-type]
+            seq=0, at=1, fold=FOLD_VERSION, runtime=runtime, wire=wire, turn=TURN, session="s",  # type: ignore[arg-type]  # one of the three
             settings={**SMALL, **settings},
         )
     )  # fmt: skip

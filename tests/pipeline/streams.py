@@ -178,5 +178,5 @@ def accumulate(frames: Iterable[Frame]) -> Any:
         for frame in frames:
             data = json.loads(frame.data)
             assert not data.get("error"), "the SDK ends a stream at such a frame"
-            state.handle_event(construct_type_unchecked(type_=ResponseStreamEvent, value=data))  # type: ignore[arg-type]
+            state.handle_event(construct_type_unchecked(type_=ResponseStreamEvent, value=data))  # type: ignore[arg-type]  # a union
     return state._completed_response

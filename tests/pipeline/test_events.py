@@ -19,7 +19,7 @@ def test_there_are_nine_types_and_no_others() -> None:
 def test_an_event_is_frozen() -> None:
     event = Status(seq=1, at=2, name="queued")
     with pytest.raises(AttributeError):
-        event.name = "other"  # type: ignore[misc]
+        event.name = "other"  # type: ignore[misc]  # that is the test
 
 
 def test_json_names_the_type_first_and_leaves_out_what_is_not_there() -> None:

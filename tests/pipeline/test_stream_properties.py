@@ -94,7 +94,7 @@ def test_the_strategy_draws_fences_that_deltas_part_and_halves_of_pairs_at_their
     for feature in ("```", "\ud83d"):
         text, sizes = find(
             st.tuples(TEXTS, SIZES),
-            lambda drawn, feature=feature: any(  # type: ignore[misc]
+            lambda drawn, feature=feature: any(  # type: ignore[misc]  # bound early
                 piece.endswith(feature[:1]) and not piece.endswith(feature + "\n")
                 for piece in cut(*drawn)[:-1]
                 if feature in drawn[0]

@@ -46,7 +46,7 @@ def delta(text: str, item: int = 0) -> TextDelta:
 
 
 def done(outcome: str = "completed") -> TurnCompleted:
-    return TurnCompleted(seq=9, at=0, outcome=outcome, usage=USAGE)  # type: ignore[arg-type]
+    return TurnCompleted(seq=9, at=0, outcome=outcome, usage=USAGE)  # type: ignore[arg-type]  # one of the two
 
 
 def push(*events: Event) -> tuple[Turn, Output]:

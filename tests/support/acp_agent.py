@@ -179,4 +179,4 @@ class ScriptedAgent:
 
 
 if __name__ == "__main__":
-    asyncio.run(acp.run_agent(ScriptedAgent()))  # type: ignore[arg-type]
+    asyncio.run(acp.run_agent(ScriptedAgent()))  # type: ignore[arg-type]  # as much of an agent as is used

@@ -152,7 +152,7 @@ def test_a_body_that_is_json_is_shown_and_printed() -> None:
     given = canonical((0, "**bold**"))
     (part,) = lines(decode("-", "--wire", "canonical", "--project", "matrix", given=given))
     assert part["text"] == "bold"
-    assert part["body"]["formatted_body"] == "<p><strong>bold</strong></p>"  # type: ignore[index]
+    assert part["body"]["formatted_body"] == "<p><strong>bold</strong></p>"  # type: ignore[index]  # an object
 
 
 @pytest.mark.parametrize("channel", ["discord", "slack", "telegram", "matrix", "webhook", "console"])

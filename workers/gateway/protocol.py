@@ -34,7 +34,7 @@ class BoundedProtocol(HttpToolsProtocol):
     _untold = 0
     _deadline: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn narrows it
         """A client came; its first request's head is to end in time."""
         super().connection_made(transport)
         self._deadline = self.loop.call_later(HEAD_S, transport.close)

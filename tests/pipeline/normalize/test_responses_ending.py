@@ -201,7 +201,7 @@ def test_the_terminals_items_are_matched_by_id_call_id_place_or_kind() -> None:
         "t- 0 c1 completed '[1]'",
         "done completed",
     ]  # fmt: skip
-    assert read(*TEXT, done(message("m1", "Hi")), completed("text", None, message("x", "Hi")))[-1] == "done completed"  # type: ignore[arg-type]
+    assert read(*TEXT, done(message("m1", "Hi")), completed("text", None, message("x", "Hi")))[-1] == "done completed"  # type: ignore[arg-type]  # none is meant
 
 
 def test_an_item_of_the_terminal_takes_its_place_where_that_is_free() -> None:

@@ -11,7 +11,7 @@ from tests.pipeline.streams import TURN, body, message, opening, response, text_
 
 
 def canonical(*events: object) -> bytes:
-    return b"".join(encode(event) + b"\n" for event in events)  # type: ignore[arg-type]
+    return b"".join(encode(event) + b"\n" for event in events)  # type: ignore[arg-type]  # events all
 
 
 TEXT = TextDelta(seq=1, at=1_000, item=0, content=0, track="text", text="Half a sentence")
