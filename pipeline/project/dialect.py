@@ -1,13 +1,14 @@
 """How one channel writes what Markdown says. A dialect is data and small pure functions; walking and packing are everybody's."""
 
 import re
+from abc import ABC, abstractmethod
 from typing import ClassVar
 
 Marks = tuple[str, str]
 """What opens something and what closes it."""
 
 
-class Dialect:
+class Dialect(ABC):
     """Plain text with marks around it. Every method gets unescaped text and returns it as the channel reads it."""
 
     quote: Marks | None = None
@@ -43,17 +44,17 @@ class Dialect:
         """Return the marks of a code block whose lines begin with `prefix`."""
         return f"```{info}\n{prefix}", f"\n{prefix}```"
 
+    @abstractmethod
     def link(self, href: str) -> Marks | None:
         """Return the marks of a link; None where the channel has no such link, and the address is written out."""
-        raise NotImplementedError
 
     def address(self, href: str) -> str:
         """Write an address so that the channel makes it a link by itself."""
         return self.text(href, first=False)
 
+    @abstractmethod
     def marks(self, kind: str, *, touched: bool) -> Marks | None:
         """Return the marks of `strong`, `em` or `strike`; `touched`: a letter stands right before or behind. None: it has no marks."""
-        raise NotImplementedError
 
     def heading(self, level: int) -> str:
         """Return what a heading begins with, for the levels that have a form of their own."""

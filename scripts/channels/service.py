@@ -6,6 +6,7 @@ A server is played from inside the process that runs it. Time is a function that
 import asyncio
 import json
 import time
+from abc import ABC, abstractmethod
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -99,7 +100,7 @@ class Window:
 
 
 @dataclass
-class Service:
+class Service(ABC):
     """One server. `script` holds the next faults of each kind of request: `send`, `read`, `typing`, `other`."""
 
     clock: Callable[[], float] = time.time
@@ -136,13 +137,13 @@ class Service:
 
     # what a channel says
 
+    @abstractmethod
     def kind_of(self, method: str, path: str) -> str:
         """What a request is about."""
-        raise NotImplementedError
 
+    @abstractmethod
     def answer(self, request: Logged, query: Mapping[str, str]) -> web.Response:
         """Judge a request by the channel's rules and let it have its effect."""
-        raise NotImplementedError
 
     def failed(self) -> web.Response:
         """The channel's own word for a failure of its own."""
