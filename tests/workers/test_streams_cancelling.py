@@ -2,6 +2,7 @@ import asyncio
 
 import pytest
 
+from tests.support.waiting import turn_of_the_loop
 from workers.config import RedisConfig
 from workers.streams.cancelling import heeding
 from workers.streams.connection import connect
@@ -18,7 +19,7 @@ async def test_a_task_that_is_cancelled_at_any_moment_of_its_calls_ends(redis_ur
     for turns in range(60):
         task = asyncio.ensure_future(read_for_ever())
         for _ in range(turns % 12):
-            await asyncio.sleep(0)
+            await turn_of_the_loop()
         task.cancel()
         done, _ = await asyncio.wait({task}, timeout=2)
         assert done, f"the cancellation after {turns % 12} turns of the loop was forgotten"
@@ -41,7 +42,7 @@ async def test_a_time_out_around_calls_comes(redis_url: str) -> None:
 
 async def test_a_call_that_was_cancelled_before_is_not_disturbed_in_its_clean_up() -> None:
     async def clean_up() -> str:
-        await asyncio.sleep(0)
+        await turn_of_the_loop()
         return "released"
 
     async def work() -> str:
@@ -52,6 +53,6 @@ async def test_a_call_that_was_cancelled_before_is_not_disturbed_in_its_clean_up
         raise AssertionError
 
     task = asyncio.ensure_future(work())
-    await asyncio.sleep(0)
+    await turn_of_the_loop()
     task.cancel()
     assert await task == "released"

@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 from ledger.commands import Call, Scripts
 from ledger.errors import StaleToken, Unavailable
 from tests.support.servers import Server
-from tests.support.waiting import wait_until
+from tests.support.waiting import turn_of_the_loop, wait_until
 from workers.config import RedisConfig
 from workers.runtime.clock import SystemClock
 from workers.streams.connection import connect, connect_blocking, connect_sync
@@ -235,7 +235,7 @@ async def test_a_stream_watched_during_a_wait_is_heard_and_a_forgotten_one_is_no
         async with client_of(redis_url) as client:
             news.watch("old", "0-0")
             waiting = asyncio.create_task(_until_news(news))
-            await asyncio.sleep(0)
+            await turn_of_the_loop()
             news.watch("new", "0-0")
             news.forget("old")
             await client.xadd("old", {"a": "1"})

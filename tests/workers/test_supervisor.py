@@ -18,13 +18,13 @@ from workers.supervisor import FIRST_WAIT_S, LONGEST_WAIT_S, Role, Supervisor, d
 STAY = "import signal, sys; print('here', flush=True); signal.signal(15, lambda *_: sys.exit(0)); signal.pause()"
 SUPERVISE = """
 import asyncio, sys
+from tests.support.waiting import wait_until
 from workers.supervisor import Role, Supervisor
 stay = Role(name="stay", command=(sys.executable, "-c", "import signal; signal.pause()"), count=2)
 async def main():
     supervisor = Supervisor([stay], sink=lambda name, line: None)
     running = asyncio.create_task(supervisor.run(asyncio.Event()))
-    while len(supervisor.pids()) < 2:
-        await asyncio.sleep(0.01)
+    await wait_until(lambda: len(supervisor.pids()) == 2, "both to run")
     print(*supervisor.pids().values(), flush=True)
     await running
 asyncio.run(main())

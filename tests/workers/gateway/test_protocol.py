@@ -3,6 +3,7 @@ import contextlib
 
 import pytest
 
+from tests.support.waiting import turn_of_the_loop
 from tests.workers.gateway.stage import Stage, stage
 from workers.gateway import inputs, protocol
 from workers.gateway.protocol import UNTOLD_BYTES_MAX
@@ -22,7 +23,7 @@ async def flood(on: Stage, opening: bytes) -> tuple[bytes, int]:
         while sent < SENT_MAX and not reader.at_eof():
             writer.write(b"x" * 4096)
             await writer.drain()
-            await asyncio.sleep(0)
+            await turn_of_the_loop()
             sent += 4096
     answer = b""
     with contextlib.suppress(ConnectionError):

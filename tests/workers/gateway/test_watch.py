@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger.errors import Unavailable
+from tests.support.waiting import turn_of_the_loop
 from workers.gateway.sse import StoredFrame, split_frames
 from workers.gateway.watch import End, Progress, Watch
 
@@ -191,7 +192,7 @@ async def test_an_outage_is_waited_out() -> None:
 async def test_a_stopping_gateway_ends_its_readers_at_once() -> None:
     reader = watch(Stream(), poll_ms=60_000)
     waiting = asyncio.ensure_future(reader.next(60))
-    await asyncio.sleep(0)
+    await turn_of_the_loop()
     reader.stop()
     assert await waiting is End.STOPPING
 

@@ -1,6 +1,6 @@
 import asyncio
 
-from tests.support.waiting import wait_until
+from tests.support.waiting import turn_of_the_loop, wait_until
 from workers.ingest.bounds import LagGate, Room
 
 
@@ -9,7 +9,7 @@ async def test_a_turn_waits_while_its_own_bytes_are_not_published() -> None:
     used = {"turn": 100}
     room.moved(100)
     waiting = asyncio.create_task(room.wait(lambda: used["turn"]))
-    await asyncio.sleep(0)
+    await turn_of_the_loop()
     assert not waiting.done()
     used["turn"] = 40
     room.moved(-60)
@@ -20,7 +20,7 @@ async def test_a_turn_waits_while_the_process_is_full_of_others_bytes() -> None:
     room = Room(total_bytes=1_000, turn_bytes=900)
     room.moved(1_000)
     waiting = asyncio.create_task(room.wait(lambda: 10))
-    await asyncio.sleep(0)
+    await turn_of_the_loop()
     assert not waiting.done()
     room.moved(-1)
     await wait_until(waiting.done, "the turn may read")
@@ -40,7 +40,7 @@ async def test_the_gate_closes_at_the_high_mark_and_opens_below_the_low_one() ->
     assert open_below_the_mark
     waiting = asyncio.create_task(gate.wait())
     gate.update(5)
-    await asyncio.sleep(0)
+    await turn_of_the_loop()
     assert (gate.closed, waiting.done()) == (True, False)
     gate.update(4)
     await wait_until(waiting.done, "the gate opens")
