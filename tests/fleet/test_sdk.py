@@ -1,8 +1,7 @@
 """The official OpenAI SDK in front of a whole fleet: gateway, ingest and fold in this process, a real server, a gated upstream."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import openai
@@ -10,14 +9,12 @@ import pytest
 from openai import AsyncOpenAI
 
 from scripts.responses_stream import FunctionCall, Summary, Text
+from tests.fleet.wired import wired
 from tests.support.contents import contents, mentioning
 from tests.support.servers import Server
 from tests.support.upstream import Upstream, conversation, error, items
 from tests.support.waiting import wait_until
-from workers.config import Config, FoldConfig, GatewayConfig, IngestConfig, RedisConfig, UpstreamConfig
-from workers.fold import worker as fold
-from workers.gateway.app import Gateway
-from workers.ingest import worker as ingest
+from workers.config import UpstreamConfig
 
 OUTPUT = (
     Summary(pieces=("First ", "think.")),
@@ -26,28 +23,9 @@ OUTPUT = (
 )
 
 
-@asynccontextmanager
-async def fleet(redis_url: str, upstream: Upstream) -> AsyncIterator[AsyncOpenAI]:
-    """Run the three roles and hand out a client of the gateway."""
-    config = Config(
-        redis=RedisConfig(url=redis_url, partitions=2, block_ms=100),
-        ingest=IngestConfig(lease_ms=3000, renew_ms=500, retry_base_ms=10),
-        fold=FoldConfig(lease_ms=3000, renew_ms=500),
-        gateway=GatewayConfig(port=0),
-        upstreams={"sample": UpstreamConfig(base_url=upstream.base_url, connect_retries=0)},
-    )
-    stop = asyncio.Event()
-    gateway = Gateway(config)
-    await gateway.start()
-    roles = [asyncio.ensure_future(role.run(config, stop)) for role in (ingest, fold)]
-    try:
-        base_url = f"http://127.0.0.1:{gateway.port}/v1"
-        async with AsyncOpenAI(base_url=base_url, api_key="none", max_retries=0) as client:
-            yield client
-    finally:
-        stop.set()
-        await asyncio.gather(*roles)
-        await gateway.stop()
+def fleet(redis_url: str, upstream: Upstream) -> AbstractAsyncContextManager[AsyncOpenAI]:
+    """The three roles before one upstream, and a client of the gateway."""
+    return wired(redis_url, {"sample": UpstreamConfig(base_url=upstream.base_url, connect_retries=0)})
 
 
 async def read(stream: Any, count: int | None = None) -> list[dict[str, Any]]:

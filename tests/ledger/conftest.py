@@ -1,12 +1,13 @@
 """Fixtures of the ledger's tests: calls over a blocking client, and builders of what is submitted, published and committed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, TypeVar
 
 import pytest
 import redis
+import redis.asyncio as aioredis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -14,6 +15,7 @@ from ledger import log, ownership, turns
 from ledger.commands import Call, SyncScripts
 from ledger.keys import Keyspace
 from ledger.records import BlockRecord, TurnState
+from tests.support.deliveries import Desk
 
 T = TypeVar("T")
 LEASE_MS = 60_000
@@ -201,3 +203,13 @@ def bench(redis_url: str) -> Iterator[Bench]:
     client = connect(redis_url)
     yield Bench(client)
     client.close()
+
+
+@pytest.fixture
+async def desk(redis_url: str) -> AsyncIterator[Desk]:
+    """A turn of two targets, and the delivery role's owner of its partition."""
+    async with aioredis.Redis.from_url(redis_url, decode_responses=True) as client:
+        desk = Desk(client)
+        await desk.open_turn()
+        await desk.own("1:aaaa")
+        yield desk

@@ -1,24 +1,12 @@
 """Intents, receipts, recovery and persons' words, on a real server."""
 
-from collections.abc import AsyncIterator
-
 import pytest
-import redis.asyncio as aioredis
 
 from ledger.parts import PartRecord, Verdict
 from ledger.states import Operation, State
 from tests.support.deliveries import WINDOW_MS, Desk
 
 LONG_MS = 3_600_000
-
-
-@pytest.fixture
-async def desk(redis_url: str) -> AsyncIterator[Desk]:
-    async with aioredis.Redis.from_url(redis_url, decode_responses=True) as client:
-        desk = Desk(client)
-        await desk.open_turn()
-        await desk.own("1:aaaa")
-        yield desk
 
 
 # intents

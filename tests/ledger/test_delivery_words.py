@@ -1,10 +1,8 @@
 """What persons may say about a delivery, when a turn may go, what an operator sees, and what an account may send."""
 
 import json
-from collections.abc import AsyncIterator
 
 import pytest
-import redis.asyncio as aioredis
 
 from ledger import delivery
 from ledger.parts import Verdict
@@ -13,15 +11,6 @@ from tests.support.deliveries import TTL_MS, Desk
 from tests.support.waiting import wait_until
 
 LONG_MS = 3_600_000
-
-
-@pytest.fixture
-async def desk(redis_url: str) -> AsyncIterator[Desk]:
-    async with aioredis.Redis.from_url(redis_url, decode_responses=True) as client:
-        desk = Desk(client)
-        await desk.open_turn()
-        await desk.own("1:aaaa")
-        yield desk
 
 
 # persons

@@ -1,9 +1,6 @@
 """Purging settled parts and forgetting turns, step by step on a real server."""
 
-from collections.abc import AsyncIterator
-
 import pytest
-import redis.asyncio as aioredis
 
 from ledger import delivery, forgetting, log, turns
 from ledger.forgetting import ForgetStatus
@@ -15,15 +12,6 @@ from tests.ledger.conftest import Bench, block, effect
 from tests.support.deliveries import Desk
 
 LONG_MS = 3_600_000
-
-
-@pytest.fixture
-async def desk(redis_url: str) -> AsyncIterator[Desk]:
-    async with aioredis.Redis.from_url(redis_url, decode_responses=True) as client:
-        desk = Desk(client)
-        await desk.open_turn()
-        await desk.own("1:aaaa")
-        yield desk
 
 
 async def purge(desk: Desk, part: PartRecord, age_ms: int = 0) -> forgetting.Purged:

@@ -1,23 +1,11 @@
 """A part that is settled after its lane has gone on without it is marked as late, and found by that."""
 
-from collections.abc import AsyncIterator
-
 import pytest
-import redis.asyncio as aioredis
 
 from ledger import delivery
 from ledger.parts import PartRecord, Verdict
 from ledger.states import Operation, State
 from tests.support.deliveries import TTL_MS, Desk
-
-
-@pytest.fixture
-async def desk(redis_url: str) -> AsyncIterator[Desk]:
-    async with aioredis.Redis.from_url(redis_url, decode_responses=True) as client:
-        desk = Desk(client)
-        await desk.open_turn()
-        await desk.own("1:aaaa")
-        yield desk
 
 
 async def aside(desk: Desk) -> PartRecord:

@@ -1,9 +1,8 @@
 """Blocks become parts once, in order, under the owner's token, whatever reply was lost."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 
 import pytest
-import redis.asyncio as aioredis
 
 from ledger import delivery, planning
 from ledger.errors import UnexpectedReply
@@ -11,15 +10,6 @@ from ledger.parts import NewPart, held_lane
 from ledger.planning import BlockEntry, Planned, TakenBlocks
 from ledger.states import State
 from tests.support.deliveries import TTL_MS, Desk
-
-
-@pytest.fixture
-async def desk(redis_url: str) -> AsyncIterator[Desk]:
-    async with aioredis.Redis.from_url(redis_url, decode_responses=True) as client:
-        desk = Desk(client)
-        await desk.open_turn()
-        await desk.own("1:aaaa")
-        yield desk
 
 
 async def take(desk: Desk, consumer: str = "c", count: int = 10) -> TakenBlocks:

@@ -1,23 +1,11 @@
 """The delivery machine: what the table says, and that a real server does exactly that in every cell."""
 
-from collections.abc import AsyncIterator
-
 import pytest
-import redis.asyncio as aioredis
 
 from ledger import delivery
 from ledger.parts import PartRecord, Reply, Verdict
 from ledger.states import INITIAL, SETTLED, TRANSITIONS, Operation, State, is_settled, mermaid, next_state, row
 from tests.support.deliveries import TTL_MS, WINDOW_MS, Desk, as_state
-
-
-@pytest.fixture
-async def desk(redis_url: str) -> AsyncIterator[Desk]:
-    async with aioredis.Redis.from_url(redis_url, decode_responses=True) as client:
-        desk = Desk(client)
-        await desk.open_turn()
-        await desk.own("1:aaaa")
-        yield desk
 
 
 async def apply(desk: Desk, part: PartRecord, operation: Operation) -> Reply:
