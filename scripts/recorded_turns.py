@@ -45,7 +45,7 @@ def read(lines: Iterable[str]) -> Recording:
     """Read a recording up to the end of its first turn."""
     found = Recording()
     offered: dict[Any, dict[str, str]] = {}
-    prompted = False
+    prompted, opening, opened = False, None, False
     for line in lines:
         who, message = (entry := json.loads(line))["from"], entry["msg"]
         if who == "client":
@@ -53,11 +53,15 @@ def read(lines: Iterable[str]) -> Recording:
                 if prompted:
                     break
                 prompted, found.prompt_id = True, message["id"]
+            elif message.get("method") in {"session/new", "session/load"}:
+                opening = message["id"]
             elif message.get("method") == "session/cancel":
                 found.cancel_after = len(found.said)
             elif message.get("id") in offered and "result" in message:
                 found.policy = _policy(message["result"].get("outcome") or {}, offered[message["id"]])
-        elif prompted:
+        elif not opened:
+            opened = opening is not None and "method" not in message and message.get("id") == opening
+        else:
             if message.get("method") == "session/request_permission":
                 offered[message["id"]] = {one["optionId"]: one["kind"] for one in message["params"]["options"]}
             found.said.append(json.dumps(message).encode() + b"\n")

@@ -35,7 +35,9 @@ GREETED = [
     client(id=1, method="initialize", params={}),
     agent(id=1, result={"protocolVersion": 1, "agentCapabilities": {}}),
     client(id=2, method="session/new", params={}),
+    said("before the session"),
     agent(id=2, result={"sessionId": "s"}),
+    said("Zero "),
     client(id=3, method="session/prompt", params={}),
 ]
 
@@ -69,8 +71,8 @@ def write(folder: Path, name: str, lines: list[dict[str, Any]]) -> None:
 )
 def test_a_recording_is_read_as_what_its_client_did(outcome: dict[str, str], policy: str) -> None:
     recording = recorded_turns.read(json.dumps(line) for line in asked(outcome))
-    assert (recording.policy, recording.cancel_after, recording.prompt_id) == (policy, 3, 3)
-    assert len(recording.said) == 4
+    assert (recording.policy, recording.cancel_after, recording.prompt_id) == (policy, 4, 3)
+    assert len(recording.said) == 5
 
 
 async def test_a_played_agent_says_what_was_recorded_and_one_that_says_more_is_told(

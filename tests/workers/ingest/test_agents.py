@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -159,6 +160,33 @@ async def test_what_it_says_before_the_prompt_is_no_part_of_the_turn(agents: Age
     started = reading.events[0]
     assert isinstance(started, Status)
     assert (started.name, str((started.wire or {})["response"]["id"])[:8]) == ("upstream_started", "session-")
+
+
+EARLY = """
+import json, sys
+def say(*messages):
+    sys.stdout.write("".join(json.dumps({"jsonrpc": "2.0", **message}) + "\\n" for message in messages))
+    sys.stdout.flush()
+def text(said):
+    update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": said}}
+    return {"method": "session/update", "params": {"sessionId": "s", "update": update}}
+def hear():
+    return json.loads(sys.stdin.readline())["id"]
+say({"id": hear(), "result": {"protocolVersion": 1}})
+lines = [text("past"), {"id": hear(), "result": {"sessionId": "s"}}, text("early ")]
+say(*lines) if sys.argv[1] == "together" else [say(line) for line in lines]
+say(text("late"), {"id": hear(), "result": {"stopReason": "end_turn"}})
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("written", ["together", "apart"])
+async def test_what_stands_behind_the_answer_that_opened_the_session_is_the_turns_whenever_it_comes(
+    agents: Agents, tmp_path: Path, written: str
+) -> None:
+    raw = agent(tmp_path, command=[sys.executable, "-S", "-c", EARLY, written])
+    told = await whole_turn(agents, raw, "hi")
+    assert told == ["d 0.0 text 'early '", "d 0.0 text 'late'", "f 0.0 text 'early late'", "done completed"]
 
 
 @pytest.mark.long

@@ -1,7 +1,8 @@
 """An agent over its standard streams, by the Agent Client Protocol: one process and one session for one turn.
 
 The protocol's own library keeps the calls and their answers apart. What the agent writes is read here, in whole lines, when the
-turn has room for it: the lines from the prompt on are the turn's body, and of them the library gets the calls and the answers.
+turn has room for it: the lines behind the answer that opened the session are the turn's body, whenever they come, and of them the
+library gets the calls and the answers. What stands before that answer is no part of the turn: an agent that loads a session tells its past there.
 
 The agent asks before it acts; the configuration answers. It is offered neither files nor terminals of ours. A turn ends with
 the response to our own prompt; after a cancel the agent has a moment to give it.
@@ -29,6 +30,7 @@ Json = dict[str, Any]
 OPEN_CALLS = 256
 """Calls of an agent that wait for our answers; one that has more does not read them."""
 AUTH_REQUIRED = -32000
+_OPENING = frozenset({"session/new", "session/load"})
 _BLOCKS = {"image": "image", "audio": "audio", "resource": "embeddedContext"}
 _CHOICES = {"allow": ("allow_once", "allow_always"), "reject": ("reject_once", "reject_always"), "cancel": ()}
 
@@ -40,14 +42,18 @@ class Messages:
         self.prompt_id: int | None = None
         self.prompted = asyncio.Event()
         self.flooded = False
+        self.opened = False
         self._process = process
         self._inbox: asyncio.Queue[Json | None] = asyncio.Queue()
         self._open = 0
+        self._opening: Any = None
 
     async def send(self, message: Json) -> None:
         """Write a message; the prompt's id is noted before the agent can answer it."""
         if message.get("method") == "session/prompt":
             self.prompt_id = message["id"]
+        elif message.get("method") in _OPENING:
+            self._opening = message["id"]
         elif "method" not in message:
             self._open -= 1
         await self._process.write(msgspec.json.encode(message) + b"\n")
@@ -72,6 +78,8 @@ class Messages:
         if "method" in message:
             self._open += 1
             self.flooded = self._open > OPEN_CALLS
+        elif self._opening is not None and message["id"] == self._opening:
+            self.opened = True
         self._inbox.put_nowait(message)
 
     def end(self) -> None:
@@ -173,9 +181,6 @@ class AcpSource:
         try:
             async with asyncio.timeout(self._upstream.connect_timeout_ms / 1000):
                 await self._greet(prompt)
-                pump.cancel()  # what the agent says from now on is the turn's
-                with contextlib.suppress(asyncio.CancelledError):
-                    await pump
                 await self._prompt(prompt)
         except TimeoutError:
             message = f"the agent was not ready within {self._upstream.connect_timeout_ms} ms"
@@ -210,7 +215,7 @@ class AcpSource:
             raise _refused("upstream_bad_response", "the agent opened no session")
         self._session = session
         told = {"jsonrpc": "2.0", "id": "session", "result": {"sessionId": session}}
-        self._head = msgspec.json.encode(told) + b"\n"  # for the adapter: who answers
+        self._head = msgspec.json.encode(told) + b"\n" + self._head  # for the adapter: who answers
 
     async def _prompt(self, prompt: Json) -> None:
         asked = {"sessionId": self._session, "prompt": prompt.get("prompt")}
@@ -225,9 +230,9 @@ class AcpSource:
             self._prompting.result()
 
     async def _pump(self) -> None:
-        """Read for the library alone: what the agent says before the prompt is no part of the turn."""
+        """Read for the library alone, to the answer that opens the session; what came in one piece with it, behind it, is the turn's."""
         ended = False
-        while not ended and self._fault is None:
+        while not ended and self._fault is None and not self._messages.opened:
             _, ended = await self._read_lines()
 
     # while it runs
@@ -235,8 +240,11 @@ class AcpSource:
     async def _read_lines(self) -> tuple[list[bytes], bool]:
         chunk = await self._process.read()
         lines = self._lines.feed(chunk) if chunk else self._lines.close()
-        for line in lines:
+        for number, line in enumerate(lines):
+            was_opened = self._messages.opened
             self._messages.deliver(line)
+            if self._messages.opened and not was_opened:
+                self._head = b"".join(behind + b"\n" for behind in lines[number + 1 :])
         if not chunk:
             self._ended = True
             self._messages.end()
