@@ -1,8 +1,12 @@
 """Count the kills of the crash tests, and say at the end how many hit a turn that was unfinished."""
 
+import asyncio
 from typing import Any
 
 import pytest
+
+from tests.fleet.crashing import Told, undisturbed_run
+from tests.support.servers import Server
 
 KILL = "kill_in_flight"
 
@@ -15,6 +19,12 @@ def note_kill(record_property: Any) -> Any:
         record_property(KILL, in_flight)
 
     return note
+
+
+@pytest.fixture(scope="session")
+def undisturbed(redis_server: Server, tmp_path_factory: pytest.TempPathFactory) -> Told:
+    """What everybody gets when nothing happens."""
+    return asyncio.run(undisturbed_run(redis_server, tmp_path_factory.mktemp("undisturbed")))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

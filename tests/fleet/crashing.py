@@ -21,6 +21,8 @@ WORDS = "\n\n".join(
     f"Paragraph {number} of an answer that is long enough to be cut into several blocks, and plain enough to be read."
     for number in range(8)
 )
+CARRIERS = ("ingest", "fold", "delivery")
+"""The roles that carry a turn; readers need a gateway besides."""
 PIECES = 32
 EVENTS = PIECES + 8
 """created, in_progress, added, part added, the deltas, text done, part done, item done, completed."""
@@ -105,3 +107,11 @@ async def stage(
         }
         async with Fleet(url or server.url, folder, upstreams=upstreams, targets=targets, environ=environ) as fleet:
             yield Stage(fleet, upstream, receiver, console)
+
+
+async def undisturbed_run(server: Server, folder: Path) -> Told:
+    """What everybody gets when nothing happens."""
+    async with stage(server, folder) as s:
+        for role in CARRIERS:
+            await s.fleet.start(role)
+        return await s.told(await s.submit())

@@ -1,6 +1,5 @@
 """Every process dies, and freezes past its lease, at every named point; what readers get is what they get undisturbed."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -22,19 +21,6 @@ ACTIONS = ["exit", "pause"]
 
 LOST = {"ingest.mid_stream", "ingest.before_terminal"}
 """Points after the upstream's first word: the turn ends as `ingest_lost` and keeps what was there."""
-
-
-@pytest.fixture(scope="module")
-def undisturbed(redis_server: Server, tmp_path_factory: pytest.TempPathFactory) -> Told:
-    """What everybody gets when nothing happens."""
-
-    async def run() -> Told:
-        async with stage(redis_server, tmp_path_factory.mktemp("undisturbed")) as s:
-            for role in ("ingest", "fold", "delivery"):
-                await s.fleet.start(role)
-            return await s.told(await s.submit())
-
-    return asyncio.run(run())
 
 
 def check(s: Stage, told: Told, undisturbed: Told) -> None:

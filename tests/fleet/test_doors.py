@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,8 @@ from typer.testing import CliRunner
 from ledger.keys import Keyspace
 from ledger.rights import acl_rule
 from ledger.turns import read_turn
-from tests.fleet.crashing import FIRST_GATE, SECOND_GATE, Told, stage
+from tests.fleet.crashing import CARRIERS, FIRST_GATE, SECOND_GATE, Told, stage
+from tests.support.environment import without_settings
 from tests.support.fleet import Fleet
 from tests.support.receivers import Receiver
 from tests.support.sentinel import Watched
@@ -25,27 +25,11 @@ from workers.commands.index import build
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(180)]
 
-CARRIERS = ("ingest", "fold", "delivery")
-
-
-@pytest.fixture(scope="module")
-def undisturbed(redis_server: Server, tmp_path_factory: pytest.TempPathFactory) -> Told:
-    """What everybody gets through the plain door."""
-
-    async def run() -> Told:
-        async with stage(redis_server, tmp_path_factory.mktemp("undisturbed")) as s:
-            for role in CARRIERS:
-                await s.fleet.start(role)
-            return await s.told(await s.submit())
-
-    return asyncio.run(run())
-
 
 @pytest.fixture
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """No configuration but what the test sets."""
-    for name in [name for name in os.environ if name.startswith("FOLDLINE_") and "_TEST_" not in name]:
-        monkeypatch.delenv(name)
+    without_settings(monkeypatch)
     monkeypatch.chdir(tmp_path)
     return monkeypatch
 

@@ -11,7 +11,7 @@ import pytest
 
 from ledger.states import State
 from scripts.chaos.proxy import Proxy
-from tests.fleet.crashing import FIRST_GATE, SECOND_GATE, Stage, Told, stage
+from tests.fleet.crashing import CARRIERS, FIRST_GATE, SECOND_GATE, Stage, Told, stage
 from tests.support.fleet import SETTINGS, Worker
 from tests.support.receivers import Act
 from tests.support.rollback import cut, repoint, written
@@ -20,27 +20,13 @@ from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(180)]
 
-ROLES = ("ingest", "fold", "delivery")
 KEEP_LONG = {"FOLDLINE_INGEST_PRODUCER_KEEP_MS": "60000"}
 KEEP_NOTHING = {"FOLDLINE_INGEST_PRODUCER_KEEP_MS": "1"}
 ROLLED_BACK = "delivery_rolled_back"
 
 
-@pytest.fixture(scope="module")
-def undisturbed(redis_server: Server, tmp_path_factory: pytest.TempPathFactory) -> Told:
-    """What everybody gets when nothing happens."""
-
-    async def run() -> Told:
-        async with stage(redis_server, tmp_path_factory.mktemp("undisturbed")) as s:
-            for role in ROLES:
-                await s.fleet.start(role)
-            return await s.told(await s.submit())
-
-    return asyncio.run(run())
-
-
 async def start(s: Stage) -> dict[str, Worker]:
-    return {role: await s.fleet.start(role) for role in ROLES}
+    return {role: await s.fleet.start(role) for role in CARRIERS}
 
 
 async def quiet_at(s: Stage, turn: str, frames: int) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.support.contents import contents, mentioning
+from tests.support.environment import without_settings
 from tests.support.fleet import Fleet, Worker
 from tests.support.receivers import Act, Receiver
 from tests.support.servers import Cluster, Server, free_port
@@ -142,8 +142,7 @@ async def site_on(stack: AsyncExitStack, server: Server | Cluster, folder: Path,
             environ=ENVIRON,
         )
     )
-    for name in [name for name in os.environ if name.startswith("FOLDLINE_") and "_TEST_" not in name]:
-        monkeypatch.delenv(name)
+    without_settings(monkeypatch)
     for name, value in fleet.environ.items():
         if name.startswith("FOLDLINE_"):
             monkeypatch.setenv(name, value)

@@ -12,29 +12,15 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from ledger import access
-from tests.fleet.crashing import FIRST_GATE, SECOND_GATE, Stage, Told, stage
+from tests.fleet.crashing import CARRIERS, FIRST_GATE, SECOND_GATE, Stage, Told, stage
 from tests.support.fleet import Worker
 from tests.support.servers import Server
 from tests.support.waiting import wait_until, wait_until_sync
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(180)]
 
-CARRIERS = ("ingest", "fold", "delivery")
 LEASE_S = 1.5
 """Of ingest and fold in these fleets: a trouble that takes longer outlasts every claim."""
-
-
-@pytest.fixture(scope="module")
-def undisturbed(redis_server: Server, tmp_path_factory: pytest.TempPathFactory) -> Told:
-    """What everybody gets when nothing happens."""
-
-    async def run() -> Told:
-        async with stage(redis_server, tmp_path_factory.mktemp("undisturbed")) as s:
-            for role in CARRIERS:
-                await s.fleet.start(role)
-            return await s.told(await s.submit())
-
-    return asyncio.run(run())
 
 
 async def passes(seconds: float) -> None:

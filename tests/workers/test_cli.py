@@ -17,6 +17,7 @@ import redis
 from typer.testing import CliRunner, Result
 
 from scripts.sample_upstream import PARAGRAPHS
+from tests.support.environment import without_settings
 from tests.support.servers import free_port
 from tests.support.waiting import wait_until_sync
 from workers.cli import ROLES, run_role
@@ -137,8 +138,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, upstream: int) -> Iterator[Si
 
 @pytest.fixture(autouse=True)
 def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith("FOLDLINE_") and "_TEST_" not in name]:
-        monkeypatch.delenv(name)
+    without_settings(monkeypatch)
 
 
 def test_a_submitted_turn_is_followed_to_its_end(site: Site) -> None:

@@ -12,6 +12,7 @@ import pytest
 import redis
 from typer.testing import CliRunner, Result
 
+from tests.support.environment import without_settings
 from tests.support.servers import Server
 from workers.cli import ROLES, run_role
 from workers.commands import submit
@@ -22,8 +23,7 @@ from workers.commands.settings import without_password
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in [name for name in os.environ if name.startswith("FOLDLINE_") and "_TEST_" not in name]:
-        monkeypatch.delenv(name)
+    without_settings(monkeypatch)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

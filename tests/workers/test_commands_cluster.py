@@ -1,7 +1,6 @@
 """The commands that read the whole fleet, on a cluster of three nodes."""
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from tests.support.environment import without_settings
 from tests.support.servers import Cluster
 from workers.cli import ROLES, run_role
 from workers.commands.index import build
@@ -24,8 +24,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(autouse=True)
 def only_the_cluster(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith("FOLDLINE_") and "_TEST_" not in name]:
-        monkeypatch.delenv(name)
+    without_settings(monkeypatch)
     monkeypatch.setenv("FOLDLINE_REDIS_URL", cluster.url)
     monkeypatch.setenv("FOLDLINE_REDIS_CLUSTER", "true")
     monkeypatch.chdir(tmp_path)

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from ledger.access import scoped
 from ledger.keys import make_turn_id
 from tests.ledger.conftest import Bench
 from tests.support.deliveries import Desk
+from tests.support.environment import without_settings
 from workers.cli import ROLES, run_role
 from workers.commands import forget
 from workers.commands.index import build
@@ -24,8 +24,7 @@ from workers.commands.index import build
 @pytest.fixture
 async def desk(redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Desk]:
     """A desk in the partition of session `s1`."""
-    for name in [name for name in os.environ if name.startswith("FOLDLINE_") and "_TEST_" not in name]:
-        monkeypatch.delenv(name)
+    without_settings(monkeypatch)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FOLDLINE_REDIS_URL", redis_url)
     monkeypatch.setenv("FOLDLINE_REDIS_PARTITIONS", "8")

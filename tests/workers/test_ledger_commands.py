@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from ledger.parts import NewPart, PartRecord
 from ledger.planning import BlockEntry
 from ledger.states import SETTLED, Operation, State
 from tests.support.deliveries import TTL_MS, Desk
+from tests.support.environment import without_settings
 from workers.cli import ROLES, run_role
 from workers.commands.index import build
 
@@ -76,8 +76,7 @@ class Shelf(Desk):
 
 @pytest.fixture
 async def shelf(redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Shelf]:
-    for name in [name for name in os.environ if name.startswith("FOLDLINE_") and "_TEST_" not in name]:
-        monkeypatch.delenv(name)
+    without_settings(monkeypatch)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FOLDLINE_REDIS_URL", redis_url)
     monkeypatch.setenv("FOLDLINE_REDIS_PARTITIONS", "8")

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from ledger.keys import Keyspace, make_turn_id
 from ledger.reports import settle_report, take_reports
 from ledger.shadow import report_sent
 from tests.support.deliveries import Desk
+from tests.support.environment import without_settings
 from tests.workers.gateway.stage import stage
 from workers.cli import ROLES, run_role
 from workers.commands.index import build
@@ -28,8 +28,7 @@ from workers.shadow.collection import Message
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: str) -> Path:
-    for name in [name for name in os.environ if name.startswith("FOLDLINE_") and "_TEST_" not in name]:
-        monkeypatch.delenv(name)
+    without_settings(monkeypatch)
     monkeypatch.setenv("FOLDLINE_REDIS_URL", redis_url)
     monkeypatch.setenv("FOLDLINE_REDIS_PARTITIONS", "8")
     monkeypatch.chdir(tmp_path)
