@@ -37,7 +37,7 @@ for _ = 1, tonumber(ARGV[take(1)]) do
   one.blocks_at = take(6 * one.blocks)
   key = key + 6 + one.blocks
   local stored = redis.call('HMGET', KEYS[one.key], 'id', 'state', 'frames_next', 'blocks_next', 'tenant', 'entry', 'targets', 'planned',
-    'open_parts', 'notes_next')
+    'open_parts', 'notes_next', 'tool_ms', 'silence_ms')
   if not stored[1] then return {'MISMATCH', one.id .. ' missing'} end
   if stored[2] ~= 'queued' and stored[2] ~= 'running' then return {'MISMATCH', one.id .. ' state'} end
   if stored[3] ~= ARGV[a + 1] then return {'MISMATCH', one.id .. ' frames_next'} end
@@ -82,11 +82,13 @@ for _, one in ipairs(turns) do
   for i = one.fields_at, one.fields_at + 2 * one.fields - 1, 2 do redis.call('HSET', turn, ARGV[i], ARGV[i + 1]) end
   local planned = tonumber(one.stored[8])
   if one.to_nobody then planned = redis.call('HINCRBY', turn, 'planned', one.blocks) end
+  local limit -- the one that begins to count: the turn may be over by it sooner than it was to be looked at
   if one.tool_waits then
-    redis.call('HSETNX', turn, 'tool_since', now)
-  else
-    redis.call('HDEL', turn, 'tool_since')
+    if redis.call('HSETNX', turn, 'tool_since', now) == 1 then limit = one.stored[11] end
+  elseif redis.call('HDEL', turn, 'tool_since') == 1 then
+    limit = one.stored[12]
   end
+  if limit then redis.call('ZADD', KEYS[8], 'XX', 'LT', now + tonumber(limit), one.id) end
   if one.quarantined ~= '' then redis.call('HSET', turn, 'quarantined', one.quarantined) end
   if one.state ~= 'running' then
     redis.call('HSETNX', turn, 'ended', one.state) -- a quarantined turn has no terminal in the log: its producers stop here

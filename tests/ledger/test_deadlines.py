@@ -112,6 +112,42 @@ def test_a_missing_tool_is_due_and_silence_does_not_count_meanwhile(bench: Bench
     assert reply.reason == DueReason.TOOL_MISSING
 
 
+def test_a_tools_limit_is_looked_at_when_the_tool_is_asked_and_not_at_the_end_of_a_longer_silence(bench: Bench) -> None:
+    bench.raised()
+    turn = bench.submit(limits=limits(silence_ms=40_000, tool_ms=5_000))
+    token = bench.claim(turn).token
+    first = bench.publish(turn, token, 0).entry
+    bench.commit(bench.batch(START, [first], effect(turn, 0, tool_waits=True)))
+    asked = int(bench.client.hget(bench.keys.turn(turn), "tool_since"))
+    assert deadline(bench, turn) == asked + 5_000
+    bench.client.zadd(bench.keys.deadlines(bench.partition), {turn: asked + 9_000})
+    second = bench.publish(turn, token, 1).entry
+    bench.commit(bench.batch(first, [second], effect(turn, 1, tool_waits=True), commit_id="c2"))
+    assert deadline(bench, turn) == asked + 9_000, "it was waited for already: no limit begins to count"
+
+
+def test_silence_is_looked_at_when_the_tool_has_answered_and_not_at_the_end_of_its_longer_limit(bench: Bench) -> None:
+    bench.raised()
+    turn = bench.submit(limits=limits(silence_ms=5_000, tool_ms=40_000))
+    token = bench.claim(turn).token
+    first = bench.publish(turn, token, 0).entry
+    bench.commit(bench.batch(START, [first], effect(turn, 0, tool_waits=True)))
+    bench.client.zadd(bench.keys.deadlines(bench.partition), {turn: 10**15})
+    second = bench.publish(turn, token, 1).entry
+    bench.commit(bench.batch(first, [second], effect(turn, 1), commit_id="c2"))
+    heard = bench.record(turn).last_event_at
+    assert heard + 5_000 <= deadline(bench, turn) < heard + 40_000
+
+
+def test_a_longer_limit_does_not_put_a_deadline_off(bench: Bench) -> None:
+    bench.raised()
+    turn = bench.submit(limits=limits(silence_ms=5_000, tool_ms=40_000))
+    token = bench.claim(turn).token
+    before = deadline(bench, turn)
+    bench.commit(bench.batch(START, [bench.publish(turn, token, 0).entry], effect(turn, tool_waits=True)))
+    assert deadline(bench, turn) == before
+
+
 def test_what_is_over_or_gone_leaves_the_deadlines(bench: Bench) -> None:
     bench.raised()
     ended, gone = bench.submit(), bench.submit()
