@@ -4,7 +4,8 @@ For `foldline up` and for the demonstration; a deployment has its own supervisor
 Authority: the supervisor alone starts and ends its children; each is a process group of its own, so that a Ctrl-C at the
 terminal reaches the supervisor and not them.
 States of a child: running, waiting to start again (the wait doubles while it dies young), stopped.
-Loss: a dead child costs a wait; the fleet goes on without it, and waits for a dead server. Killed itself, the supervisor takes every child along: the kernel
+Loss: a dead child costs a wait; the fleet goes on without it, and waits for a dead server. One that ends with code 78 (EX_CONFIG of sysexits.h) would
+end so at every start: then all of them stop, since a fleet that lacks a role for good only looks as if it ran. Killed itself, the supervisor takes every child along: the kernel
 sends them SIGKILL, which foldline's roles are built to survive.
 """
 
@@ -104,6 +105,9 @@ class Supervisor:
         self._environ = dict(os.environ if environ is None else environ)
         self._environ["PYTHONUNBUFFERED"] = "1"
         self._running: dict[str, asyncio.subprocess.Process] = {}
+        self._last_lines: dict[str, str] = {}
+        self.fault: str | None = None
+        """Which process found its configuration unusable, and its last words; None while none did."""
         self._clock = SystemClock()
 
     def pids(self) -> dict[str, int]:
@@ -111,7 +115,7 @@ class Supervisor:
         return {name: process.pid for name, process in sorted(self._running.items())}
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Run until `stop` is set, then end every child and return. Ends them also when cancelled."""
+        """Run until `stop` is set, by its owner or here because of a `fault`; then end every child and return. Ends them also when cancelled."""
         names = [(f"{role.name}.{index}", role) for role in self._roles for index in range(1, role.count + 1)]
         keepers = [asyncio.create_task(self._keep(name, role, stop)) for name, role in names]
         if self._server is not None:
@@ -141,6 +145,12 @@ class Supervisor:
             began = self._clock.boottime_ms()
             code = await self._run_once(name, role, stop)
             if stop.is_set():
+                return
+            if code == os.EX_CONFIG:
+                self._sink(name, f"[{_ending(code)}, an unusable configuration; everything stops]")
+                words = self._last_lines.get(name, "").removeprefix("foldline: ")
+                self.fault = f"{name} {_ending(code)}: {words or 'it gave no reason'}"
+                stop.set()
                 return
             wait_s = await self._mourn(name, code, wait_s, began, stop)
 
@@ -183,6 +193,7 @@ class Supervisor:
             self._sink(name, f"[could not start: {error}]")
             return 127
         self._running[name] = process
+        self._last_lines.pop(name, None)
         try:
             if stop.is_set():  # told to stop while it was being started: the drain did not see it
                 process.terminate()
@@ -202,9 +213,14 @@ class Supervisor:
             if len(rest) > LONGEST_LINE:
                 lines, rest = [*lines, rest], b""
             for line in lines:
-                self._sink(name, line.decode(errors="replace").rstrip("\r"))
+                self._tell(name, line)
         if rest:
-            self._sink(name, rest.decode(errors="replace"))
+            self._tell(name, rest)
+
+    def _tell(self, name: str, line: bytes) -> None:
+        text = line.decode(errors="replace").rstrip("\r")
+        self._last_lines[name] = text or self._last_lines.get(name, "")
+        self._sink(name, text)
 
 
 def _ending(code: int) -> str:

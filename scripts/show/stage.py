@@ -160,7 +160,9 @@ class Stage:
 
     def _check(self) -> None:
         if self._running is None or self._running.done():
-            raise RuntimeError(f"the fleet did not start; its words are in {self.fleet_log}")
+            raise RuntimeError(
+                f"the fleet did not start; {self.supervisor.fault or f'its words are in {self.fleet_log}'}"
+            )
 
     async def _end(self) -> None:
         self._stop.set()

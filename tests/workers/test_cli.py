@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from typer.testing import CliRunner, Result
 from scripts.sample_upstream import PARAGRAPHS
 from tests.support.environment import without_settings
 from tests.support.servers import free_port
-from tests.support.waiting import wait_until_sync
+from tests.support.waiting import wait_until, wait_until_sync
 from workers.cli import ROLES, run_role
 from workers.commands import turns as listing
 from workers.commands.index import build
@@ -312,6 +313,15 @@ async def test_the_gateway_of_up_answers(site: Site) -> None:
     url = f"http://127.0.0.1:{config['gateway.port']}/healthz"
     async with aiohttp.ClientSession() as session, session.get(url) as answer:
         assert answer.status == 200
+
+
+async def test_up_names_the_address_that_a_browser_opens(site: Site) -> None:
+    def told() -> list[str]:
+        return re.findall(r"gateway\.1 +\| open (http://\S+) to watch a turn", (site.folder / "up.log").read_text())
+
+    await wait_until(told, "the address to be named")
+    async with aiohttp.ClientSession() as session, session.get(told()[-1]) as answer:
+        assert answer.content_type == "text/html"
 
 
 def test_nothing_is_left_of_a_fleet_whose_supervisor_is_killed(tmp_path: Path, upstream: int) -> None:

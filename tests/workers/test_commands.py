@@ -19,6 +19,7 @@ from workers.commands import submit
 from workers.commands.index import build
 from workers.commands.session import embedded_port
 from workers.commands.settings import without_password
+from workers.commands.up import invitation
 
 
 @pytest.fixture(autouse=True)
@@ -154,6 +155,34 @@ def test_a_role_whose_port_is_taken_says_whose_setting_that_is(redis_url: str, s
         told = role("gateway", code=1, FOLDLINE_REDIS_URL=redis_url, **ports)
     assert f"{section}.port: cannot listen at 127.0.0.1:{port} (Address already in use)\n" in told
     assert "Traceback" not in told
+
+
+def test_up_ends_with_the_words_of_a_role_that_cannot_use_its_configuration(redis_url: str, folder: Path) -> None:
+    target = '[targets.team]\nchannel = "telegram"\ntoken_env = "TEAM_TOKEN"\nrecipient = "7"\n'
+    (folder / "foldline.toml").write_text(target, encoding="utf-8")
+    told = role("up", code=78, FOLDLINE_REDIS_URL=redis_url, FOLDLINE_GATEWAY_PORT="0")
+    assert (
+        "delivery.1 exited with code 78: targets.team.token_env: the variable TEAM_TOKEN is not set"
+        in told.splitlines()[-1]
+    )
+    assert "starts again" not in told
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (
+            '{"host": "::", "port": 80, "event": "listening"}',
+            "open http://[::1]:80/ to watch a turn; clients take http://[::1]:80/v1",
+        ),
+        ('{"host": "0.0.0.0", "port": 9, "event": "operations_port"}', "open http://127.0.0.1:9/metrics"),
+        ('{"host": "here", "port": 9, "event": "listening_no_more"}', None),
+        ('{"event": "listening"}', None),
+        ("listening", None),
+    ],
+)
+def test_an_address_that_can_be_opened_is_told_by_what_a_process_logs(line: str, told: str | None) -> None:
+    assert invitation(line) == told
 
 
 @pytest.mark.parametrize("address", ["here", "http://", "ftp://127.0.0.1:1", "http://127.0.0.1:port"])

@@ -67,6 +67,22 @@ async def test_a_killed_process_is_started_again() -> None:
     assert any("killed by SIGKILL" in line for _, line in run.lines)
 
 
+async def test_a_process_that_finds_its_configuration_unusable_ends_all_of_them_with_its_words() -> None:
+    refuses = python("refuses", "import sys; print('foldline: fold.lease_ms: too short'); sys.exit(78)")
+    async with Run(python("stay", STAY), refuses) as run:
+        await wait_until(run.task.done, "the supervisor has ended by itself")
+    assert run.supervisor.fault == "refuses.1 exited with code 78: fold.lease_ms: too short"
+    assert run.supervisor.pids() == {}
+    assert not any("starts again" in line for _, line in run.lines)
+
+
+@pytest.mark.parametrize("code", [1, 2, 77, 79])
+async def test_a_process_that_ends_with_any_other_code_is_started_again(code: int) -> None:
+    async with Run(python("ends", f"import sys; print('here'); sys.exit({code})")) as run:
+        await wait_until(lambda: run.lines.count(("ends.1", "here")) > 1, "another has started")
+    assert run.supervisor.fault is None
+
+
 async def test_a_killed_server_is_started_again_on_its_port_with_its_data(tmp_path: Path) -> None:
     server = EmbeddedServer(tmp_path)
     first = server.start()

@@ -21,7 +21,7 @@ import typer
 from pipeline.normalize.sse import SseEvent, SseSplitter
 from workers.commands.output import Json, show_json
 from workers.commands.session import EXIT_REFUSED, fail, read_config, run_async
-from workers.config import GatewayConfig
+from workers.observability.listening import url_of
 from workers.runtime import entropy
 
 KEY_VARIABLE = "FOLDLINE_API_KEY"
@@ -145,15 +145,9 @@ def _request(text: str, file: str, model: str) -> dict[str, Any]:
     return {**request, "model": model} if model else request
 
 
-def _door_url(config: GatewayConfig) -> str:
-    """The address of the configured gateway, as a program on its machine reaches it."""
-    host = "127.0.0.1" if config.host in {"0.0.0.0", "::", ""} else config.host  # noqa: S104 - compared, not bound
-    return f"http://{host}:{config.port}"
-
-
 def address_of(gateway: str) -> str:
     """The gateway's address that `--gateway` or the configuration says; ends the command where it is none."""
-    url = gateway or _door_url(read_config().gateway)
+    url = gateway or _configured()
     try:
         parts = urlsplit(url)
         is_address = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
@@ -162,6 +156,11 @@ def address_of(gateway: str) -> str:
     if not is_address:
         fail(f"--gateway: http://HOST:PORT is expected, found {url!r}", EXIT_REFUSED)
     return url.rstrip("/")
+
+
+def _configured() -> str:
+    config = read_config().gateway
+    return url_of(config.host, config.port)
 
 
 def _door(gateway: str) -> Door:

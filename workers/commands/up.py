@@ -8,14 +8,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from workers.commands.session import DATA, EXIT_CONFIG, URL_VARIABLE, fail, read_config, server_is_configured
 from workers.embedded import EmbeddedServer, EmbeddedServerError
+from workers.observability.listening import url_of
 from workers.runtime.process import set_title
 from workers.supervisor import Role, Sink, Supervisor, default_roles, read_procfile
 
 COLOURS = (36, 32, 33, 35, 34, 31)
+OPENED = {"listening": "open {url}/ to watch a turn; clients take {url}/v1", "operations_port": "open {url}/metrics"}
+"""What a person can do with an address, by the event with which a process tells in its log that it listens there."""
+
+
+class _Listening(msgspec.Struct):
+    """What a process's log says of an address."""
+
+    event: str
+    host: str
+    port: int
 
 
 def up(
@@ -38,7 +50,7 @@ def up(
 def run_roles(roles: list[Role], data: Path) -> int:
     """Start the server if need be, run the roles until a signal, stop everything. Returns the exit code."""
     environ = dict(os.environ)
-    sink = prefixed([f"{role.name}.{index}" for role in roles for index in range(1, role.count + 1)])
+    sink = inviting(prefixed([f"{role.name}.{index}" for role in roles for index in range(1, role.count + 1)]))
     server: EmbeddedServer | None = None
     try:
         if not server_is_configured():
@@ -46,12 +58,15 @@ def run_roles(roles: list[Role], data: Path) -> int:
             running = server.start()
             environ[URL_VARIABLE] = running.url
             sink("server", f"listens at {running.url}, data in {data}")
-        asyncio.run(_until_signal(Supervisor(roles, sink=sink, environ=environ, server=server)))
+        supervisor = Supervisor(roles, sink=sink, environ=environ, server=server)
+        asyncio.run(_until_signal(supervisor))
     except EmbeddedServerError as error:
         fail(str(error))
     finally:
         if server is not None:
             server.stop()
+    if supervisor.fault is not None:
+        fail(supervisor.fault, EXIT_CONFIG)
     return 0
 
 
@@ -68,6 +83,29 @@ def prefixed(names: list[str]) -> Sink:
         sys.stdout.flush()
 
     return sink
+
+
+def inviting(sink: Sink) -> Sink:
+    """Return a sink that says behind each line that tells of an address what can be opened there."""
+
+    def invite(name: str, line: str) -> None:
+        sink(name, line)
+        if told := invitation(line):
+            sink(name, told)
+
+    return invite
+
+
+def invitation(line: str) -> str | None:
+    """What can be opened now, by a line of a process's log; None where it is another line."""
+    if not any(event in line for event in OPENED):  # nearly every line
+        return None
+    try:
+        told = msgspec.json.decode(line, type=_Listening)
+    except msgspec.DecodeError:
+        return None
+    words = OPENED.get(told.event)
+    return words and words.format(url=url_of(told.host, told.port))
 
 
 def _roles(procfile: Path | None) -> list[Role]:

@@ -1,6 +1,15 @@
-"""A port that a process cannot have, in words."""
+"""Where a process listens, as others reach it; and a port that it cannot have, in words."""
 
 import os
+
+ANYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
+"""Hosts that mean every address of the machine, each with the one that its own programs take."""
+
+
+def url_of(host: str, port: int) -> str:
+    """The address under which a program on this machine reaches what listens there."""
+    named = ANYWHERE.get(host, host)
+    return f"http://{f'[{named}]' if ':' in named else named}:{port}"
 
 
 class CannotListenError(Exception):
