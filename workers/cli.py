@@ -1,7 +1,8 @@
 """The command line: `foldline COMMAND`, and `python -m workers ROLE` for one process of the fleet.
 
 A role starts without loading any other command, since a killed process must be back before its lease runs out. Exit codes: 0 done;
-1 failed; 2 refused, or a wrong command line; 78 an unusable configuration, or a server that cannot be worked on.
+1 failed; 2 refused, or a wrong command line (one that names a file that cannot be read is that, too); 78 an unusable configuration, or a server
+that cannot be worked on.
 """
 
 import importlib

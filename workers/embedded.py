@@ -89,8 +89,11 @@ class EmbeddedServer:
         """Take the folder and return its running server. Call once, on the main thread: the kernel ties the server's life
         to the thread that starts it. `stop` must follow, also after an error.
         """
-        self.data.mkdir(parents=True, exist_ok=True)
-        self._take_folder()
+        try:
+            self.data.mkdir(parents=True, exist_ok=True)
+            self._take_folder()
+        except OSError as error:
+            raise EmbeddedServerError(f"{self.data} cannot hold the server's data: {error.strerror}") from None
         self._stop_left_server()
         self._server = self._launch()
         self._write("server.pid", str(self._server.pid))

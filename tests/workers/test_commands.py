@@ -86,7 +86,7 @@ def test_revoking_what_is_not_unique_revokes_nothing(server: str) -> None:
 
 
 def test_a_tenant_that_cannot_be_named_so_is_refused(server: str) -> None:
-    assert "tenant" in run("keys", "add", "Not A Tenant", code=1).stderr
+    assert "tenant" in run("keys", "add", "Not A Tenant", code=2).stderr
 
 
 def test_an_empty_server_has_no_turns_and_no_deliveries(server: str) -> None:
@@ -201,10 +201,38 @@ def test_a_gateway_that_is_away_is_told_of_once(monkeypatch: pytest.MonkeyPatch)
         assert "Traceback" not in told
 
 
-def test_a_file_that_is_not_there_takes_a_turn_from_nobody() -> None:
-    told = run("publish", "1-a", "nowhere.jsonl", "--gateway", "http://127.0.0.1:1", code=1).stderr
-    assert "nowhere.jsonl" in told  # found before the gateway was asked for anything
+READERS = (
+    ("decode", "{}", "--wire", "chat", "--events"),
+    ("publish", "1-a", "{}", "--gateway", "http://127.0.0.1:1"),
+    ("submit", "--request", "{}", "--gateway", "http://127.0.0.1:1"),
+)
+"""Every command that reads what its line names."""
+
+
+@pytest.mark.parametrize("command", READERS, ids=[words[0] for words in READERS])
+@pytest.mark.parametrize(("file", "why"), [("nowhere", "No such file"), (".", "directory")])
+def test_a_file_that_cannot_be_read_is_a_wrong_command_line_found_before_anything_is_done(
+    command: tuple[str, ...], file: str, why: str
+) -> None:
+    told = run(*(word.replace("{}", file) for word in command), code=2).stderr
+    assert told.startswith(f"foldline: {command[0]}: ")
+    assert why in told
     assert "127.0.0.1" not in told
+
+
+@pytest.mark.parametrize("command", [*READERS, ("submit", "{}")], ids=str)
+def test_standard_input_that_is_closed_is_a_wrong_command_line(command: tuple[str, ...]) -> None:
+    words = [sys.executable, "-m", "workers", *(word.replace("{}", "-") for word in command)]
+    closed = ["sh", "-c", 'exec "$@" <&-', "sh", *words]
+    told = subprocess.run(closed, check=False, capture_output=True, text=True, timeout=60)
+    assert (told.returncode, told.stdout) == (2, "")
+    assert "Traceback" not in told.stderr
+
+
+def test_a_text_that_is_not_utf_8_is_refused_in_words() -> None:
+    result = CliRunner().invoke(build(run_role, ROLES), ["submit", "-"], input=b"caf\xe9")
+    assert result.exit_code == 2
+    assert "no UTF-8" in result.stderr
 
 
 def test_an_unknown_key_of_the_configuration_ends_every_command_with_its_own_code(folder: Path) -> None:
@@ -230,6 +258,12 @@ def test_an_embedded_server_that_is_gone_is_not_used(folder: Path) -> None:
     (folder / ".foldline").mkdir()
     (folder / ".foldline" / "server.port").write_text("1")
     assert embedded_port() is None
+
+
+def test_what_is_no_folder_for_the_servers_data_is_refused_in_words(folder: Path) -> None:
+    (folder / "file").touch()
+    for data in ("file", "file/inside"):
+        assert "cannot hold the server's data: " in run("up", "--data", data, code=1).stderr
 
 
 def test_an_unknown_role_in_a_procfile_is_refused(folder: Path) -> None:

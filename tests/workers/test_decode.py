@@ -99,10 +99,6 @@ def test_a_wire_that_nobody_speaks_is_refused(file: Path) -> None:
     decode(str(file), "--wire", "morse", "--events", code=2)
 
 
-def test_a_file_that_is_not_there_is_an_error() -> None:
-    assert "decode" in decode("/no/such/file", "--wire", "responses", "--events", code=1).stderr
-
-
 def test_a_body_is_cut_into_chunks_of_the_size() -> None:
     assert list(chunks(b"abcde", 2)) == [b"ab", b"cd", b"e"]
     assert list(chunks(b"abcde", 0)) == [b"abcde"]

@@ -213,4 +213,4 @@ def test_a_line_that_is_no_event_ends_the_command_with_its_diagnostic(redis_url:
         short = publish(served, "short", "--token", served.token, code=2).stderr
         assert "member_missing at $.content" in short  # and not the number, which may be left out
         assert "sequence_broken" in publish(served, "gap", "--token", served.token, code=2).stderr
-        assert "No such file" in publish(served, "nowhere", "--token", served.token, code=1).stderr
+        assert "No such file" in publish(served, "nowhere", "--token", served.token, code=2).stderr

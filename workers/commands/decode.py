@@ -1,12 +1,12 @@
 """`foldline decode`: the core alone, on a recorded stream. It asks no server and reads no configuration.
 
-Exit code 0 when the stream was decoded; 2 with one JSON diagnostic on stderr when it was refused, and then stdout stays empty.
+Exit code 0 when the stream was decoded; 2 with one JSON diagnostic on stderr when it was refused, and then stdout stays empty; 2 in words
+when there is no stream to decode.
 """
 
 import enum
 import sys
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -20,6 +20,7 @@ from pipeline.project.parts import Profile
 from pipeline.project.registry import CHANNELS, profile_of, project, shown
 from pipeline.settings import KEYS, SettingError, check
 from pipeline.turn import Decoded, Validation, decode
+from workers.commands.given import read_input
 from workers.commands.session import EXIT_REFUSED, fail
 from workers.commands.settings import read_given
 
@@ -54,10 +55,7 @@ def decode_file(
     if events + frames + blocks + payload + (project_to is not None) != 1:
         fail("decode: one of --events, --frames, --blocks, --payload and --project is expected", EXIT_REFUSED)
     settings, profile = _read_set(given, None if project_to is None else str(project_to.value))
-    try:
-        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-    except OSError as error:
-        fail(f"decode: {error}")
+    data = read_input("decode", file)
     validation = Validation.STRICT if strict else Validation.LENIENT
     try:
         body = chunks(data, chunk_bytes)

@@ -7,7 +7,7 @@ import typer
 
 from ledger import access
 from workers.commands.output import Json, moment, show_json, show_rows
-from workers.commands.session import fail, open_ledger, read_config, run_async
+from workers.commands.session import EXIT_REFUSED, fail, open_ledger, read_config, run_async
 from workers.runtime import entropy
 from workers.runtime.clock import SystemClock
 
@@ -35,7 +35,7 @@ def add(
     try:
         run_async(work())
     except ValueError as error:
-        fail(str(error))
+        fail(f"keys add: {error}", EXIT_REFUSED)
     if as_json:
         show_json({"key": secret, "id": digest[:SHOWN], "tenant": tenant, "name": name})
         return

@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
 import aiohttp
@@ -20,6 +19,7 @@ from pipeline import codec
 from pipeline.errors import Diagnostic, EventRefused
 from pipeline.events import Event, TurnStarted
 from workers.client import ClientError, Door, Producer
+from workers.commands.given import STANDARD_INPUT, open_input
 from workers.commands.output import Json, show_json
 from workers.commands.session import EXIT_REFUSED, fail, run_async
 from workers.commands.submit import KEY_VARIABLE, Gateway, address_of, tell_absence
@@ -52,7 +52,7 @@ def publish(
 
 
 async def _publish(url: str, turn: str, file: str, token: str) -> Producer:
-    with _lines(file) as source:  # before the turn is claimed: a name that is wrong takes it from nobody
+    with open_input("publish", file) as source:  # before the turn is claimed: a name that is wrong takes it from nobody
         async with Door.open(url, key=os.environ.get(KEY_VARIABLE)) as door:
             await _tell_if_away(door)
             producer = await _producer(door, turn, token)
@@ -60,7 +60,7 @@ async def _publish(url: str, turn: str, file: str, token: str) -> Producer:
             for event in events_of(source, turn, after=producer.next_seq):
                 producer.put(event)
                 waiting += 1
-                if waiting >= WAITING_EVENTS or file == "-":
+                if waiting >= WAITING_EVENTS or file == STANDARD_INPUT:
                     await producer.flush()
                     waiting = 0
             await producer.flush()
@@ -79,10 +79,6 @@ async def _producer(door: Door, turn: str, token: str) -> Producer:
     if not token:
         return await Producer.claim(door, turn)
     return await Producer.resume(door, turn, token)
-
-
-def _lines(file: str) -> BinaryIO:
-    return open(sys.stdin.fileno(), "rb", closefd=False) if file == "-" else Path(file).open("rb")
 
 
 def events_of(source: Iterator[bytes] | BinaryIO, turn: str, *, after: int) -> Iterator[Event]:

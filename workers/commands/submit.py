@@ -10,7 +10,6 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -19,6 +18,7 @@ import msgspec
 import typer
 
 from pipeline.normalize.sse import SseEvent, SseSplitter
+from workers.commands.given import STANDARD_INPUT, read_input, read_text
 from workers.commands.output import Json, show_json
 from workers.commands.session import EXIT_REFUSED, fail, read_config, run_async
 from workers.observability.listening import url_of
@@ -134,14 +134,13 @@ def tail(
 def _request(text: str, file: str, model: str) -> dict[str, Any]:
     if bool(text) == bool(file):
         fail("submit: either TEXT or --request FILE is expected", EXIT_REFUSED)
-    try:
-        if file:
-            read = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-            request = msgspec.json.decode(read, type=dict[str, Any])
-        else:
-            request = {"input": sys.stdin.read() if text == "-" else text}
-    except (OSError, msgspec.DecodeError) as error:
-        fail(f"submit: {error}", EXIT_REFUSED)
+    if file:
+        try:
+            request = msgspec.json.decode(read_input("submit", file), type=dict[str, Any])
+        except msgspec.DecodeError as error:
+            fail(f"submit: {file}: {error}", EXIT_REFUSED)
+    else:
+        request = {"input": read_text("submit", text) if text == STANDARD_INPUT else text}
     return {**request, "model": model} if model else request
 
 
