@@ -190,7 +190,8 @@ def test_turns_are_listed_newest_first_and_by_state(site: Site) -> None:
     listed = site.json("turns")
     assert listed[0]["turn"] == turn
     assert listed[0]["state"] == "completed"
-    assert turn in site.run("turns").stdout
+    assert re.search(rf"{turn}.* \(\d+\w+ ago\)", site.run("turns").stdout)
+    assert all(len(row["submitted"]) == len("2026-01-01T00:00:00.000Z") for row in listed)
     assert site.json("turns", "--state", "queued") == []
     assert len(site.json("turns", "--count", "1")) == 1
     assert "'bogus'" in site.run("turns", "--state", "bogus", code=2).stderr

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from tests.support.environment import without_settings
 from workers.cli import ROLES, run_role
 from workers.commands.index import build
 
+TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
+MILLISECONDS = r"\b\d{13}\b"
 SECRET = "what was said in confidence"
 
 
@@ -155,6 +158,19 @@ async def test_what_was_said_is_shown_to_those_who_ask_for_it_alone(shelf: Shelf
         assert SECRET not in (await run(*arguments)).output
         assert SECRET in (await run(*arguments, "--bodies")).output
     assert (await run_json("show", part.id))["body_bytes"] == len(SECRET)
+
+
+async def test_people_read_times_with_their_age_and_programs_milliseconds(shelf: Shelf) -> None:
+    for part in shelf.parts.values():
+        told = (await run("show", part.id)).stdout
+        assert re.search(rf"created_at +{TIME} \(\d+\w+ ago\)\n", told)
+        assert not re.search(MILLISECONDS, told)
+        assert (await run_json("show", part.id))["created_at"] == part.created_at
+    told = (await run("show", shelf.parts[State.SENDING].id)).stdout
+    assert re.search(rf"attempt 1 +{TIME} \(\d+\w+ ago\) sending, first\n", told)
+    table = (await run("list")).stdout
+    assert len(re.findall(rf"{TIME} \(\d+\w+ ago\)", table)) == len(await listed())
+    assert not re.search(MILLISECONDS, table)
 
 
 async def test_a_count_bounds_the_listing(shelf: Shelf) -> None:

@@ -16,10 +16,11 @@ from ledger.delivery import Step
 from ledger.parts import PartRecord, Reply
 from ledger.states import SETTLED, State, is_settled
 from workers.commands import selection
-from workers.commands.output import Json, moment, show_json, show_record, show_rows
+from workers.commands.output import Json, When, show_json, show_record, show_rows, times
 from workers.commands.session import EXIT_REFUSED, Ledger, fail, open_ledger, read_config, run_async
 
 COLUMNS = ("part", "state", "target", "attempts", "since", "late", "note")
+TIMES = {"attempt_at", "created_at", "age_from", "due_at", "unknown_at", "settled_at", "exposed_at", "passed_at"}
 EXIT_UNKNOWN = 3  # for a script that watches over what nobody can know
 
 Part = Annotated[str, typer.Argument(metavar="PART", help="A delivery's id, as the listing prints it.")]
@@ -53,7 +54,8 @@ def list_deliveries(
 ) -> None:
     """List deliveries: what is not settled and what was given up, or what the options choose."""
     wanted = selection.read_wanted(state, target, turn, older_than, newer_than, late=late)
-    rows = [_row(part, bodies=bodies) for part in run_async(_selected(wanted, count))]
+    when = times(as_json=as_json)
+    rows = [_row(part, when, bodies=bodies) for part in run_async(_selected(wanted, count))]
     show_rows(rows, (*COLUMNS, "body") if bodies else COLUMNS, as_json=as_json, empty="no deliveries")
     if state is State.UNKNOWN and rows:
         raise SystemExit(EXIT_UNKNOWN)
@@ -87,7 +89,7 @@ def show(part: Part, bodies: Bodies = False, as_json: Json = False) -> None:
     shown["body_bytes"] = len(record.body.encode())
     if not bodies:
         del shown["body"]
-    show_record(shown, as_json=as_json)
+    show_record(shown if as_json else _for_people(shown), as_json=as_json)
 
 
 @ledger_app.command("resolve")
@@ -200,7 +202,20 @@ async def _purge(wanted: selection.Wanted, *, dry_run: bool) -> Counter[str]:
     return counts
 
 
-def _row(part: PartRecord, *, bodies: bool) -> dict[str, Any]:
+def _for_people(shown: dict[str, Any]) -> dict[str, Any]:
+    """A record with its times as people write them, and a line for each attempt."""
+    when = times(as_json=False)
+    attempts: dict[str, str] = shown.pop("attempts_made")
+    told = {name: when(value) if name in TIMES else value for name, value in shown.items()}
+    made = [
+        (ident, *text.split(" ", 2)) for ident, text in attempts.items()
+    ]  # number, time, verdict: as `intent` writes them
+    for ident, number, at_ms, verdict in sorted(made, key=lambda attempt: int(attempt[1])):
+        told[f"attempt {number}"] = f"{when(int(at_ms))} {verdict}, {ident}"
+    return told
+
+
+def _row(part: PartRecord, when: When, *, bodies: bool) -> dict[str, Any]:
     row = {
         "part": part.id,
         "state": part.state.value,
@@ -208,7 +223,7 @@ def _row(part: PartRecord, *, bodies: bool) -> dict[str, Any]:
         "turn": part.turn,
         "block": part.block,
         "attempts": part.attempts,
-        "since": moment(selection.since(part)),
+        "since": when(selection.since(part)),
         "late": part.late,
         "guarantee": part.guarantee,
         "duplicate_detected": part.duplicate_detected,

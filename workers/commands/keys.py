@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from ledger import access
-from workers.commands.output import Json, moment, show_json, show_rows
+from workers.commands.output import Json, show_json, show_rows, times
 from workers.commands.session import EXIT_REFUSED, fail, open_ledger, read_config, run_async
 from workers.runtime import entropy
 from workers.runtime.clock import SystemClock
@@ -49,8 +49,9 @@ def add(
 def list_all(as_json: Json = False) -> None:
     """List the keys by their hashes."""
     found = run_async(_all())
+    when = times(as_json=as_json)
     rows = [
-        {"id": digest[:SHOWN], "tenant": key.tenant, "name": key.name, "created": moment(key.created)}
+        {"id": digest[:SHOWN], "tenant": key.tenant, "name": key.name, "created": when(key.created)}
         for digest, key in sorted(found.items(), key=lambda entry: entry[1].created)
     ]
     empty = "no keys: the gateway answers on loopback alone, and everybody there"

@@ -1,7 +1,7 @@
 """How commands speak: a table for people, one JSON document for programs. Nothing but the answer goes to stdout."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -10,7 +10,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from workers.runtime.clock import SystemClock
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+UNITS_MS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"), (1, "ms"))
+When = Callable[[int], str | None]
+"""Writes a time of the server, in ms; None for not yet."""
 
 WIDE = 200  # columns of a table that goes to a file or pipe: nothing is folded there
 
@@ -60,6 +66,25 @@ def moment(at_ms: int) -> str | None:
     if not at_ms:
         return None
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def age(ms: int) -> str:
+    """How long that is, in the largest unit of which it is two or more, as `--older-than` reads it."""
+    unit, name = next(((unit, name) for unit, name in UNITS_MS if ms >= 2 * unit), UNITS_MS[-1])
+    return f"{ms // unit}{name}"
+
+
+def times(*, as_json: bool) -> When:
+    """How a listing writes the server's times: for programs the moment alone, for people with its distance from now."""
+    if as_json:
+        return moment
+    now = SystemClock().now_ms()
+
+    def told(at_ms: int) -> str | None:
+        at = moment(at_ms)
+        return at and (f"{at} ({age(now - at_ms)} ago)" if at_ms <= now else f"{at} (in {age(at_ms - now)})")
+
+    return told
 
 
 def _cell(value: Any) -> str:

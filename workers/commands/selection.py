@@ -15,6 +15,7 @@ import typer
 from ledger import delivery, turns
 from ledger.parts import PartRecord
 from ledger.states import State
+from workers.commands.output import UNITS_MS
 from workers.commands.probes import read_now
 from workers.commands.session import EXIT_REFUSED, Ledger, fail
 
@@ -28,7 +29,6 @@ LISTS = {
 }
 """States that are listed, each by the state that names its list."""
 BY_TURN = frozenset({State.SENT, State.SUPPRESSED})
-UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 Target = Annotated[str, typer.Option(help="Only to this target: its name, or as the listing shows it.")]
 Turn = Annotated[str, typer.Option(help="Only of this turn.")]
@@ -149,7 +149,8 @@ async def _of_turns(ledger: Ledger, p: int) -> AsyncIterator[list[str]]:
 def _age(text: str) -> int | None:
     if not text:
         return None
+    units = {name: unit for unit, name in UNITS_MS}
     found = re.fullmatch(r"(\d{1,12})(ms|s|m|h|d)", text.strip())
     if found is None:
-        fail(f"an age is a number and one of {', '.join(UNITS_MS)}, as in 15m, not {text!r}", EXIT_REFUSED)
-    return int(found[1]) * UNITS_MS[found[2]]
+        fail(f"an age is a number and one of {', '.join(reversed(units))}, as in 15m, not {text!r}", EXIT_REFUSED)
+    return int(found[1]) * units[found[2]]

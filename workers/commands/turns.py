@@ -8,7 +8,7 @@ import typer
 
 from ledger import delivery, turns
 from ledger.records import TurnRecord, TurnState
-from workers.commands.output import Json, moment, show_record, show_rows
+from workers.commands.output import Json, When, show_record, show_rows, times
 from workers.commands.session import Ledger, fail, open_ledger, read_config, run_async
 
 PAGE = 100
@@ -21,7 +21,8 @@ def list_turns(
     as_json: Json = False,
 ) -> None:
     """List turns, the newest first."""
-    rows = [_row(record) for record in run_async(_recent(count, state))]
+    when = times(as_json=as_json)
+    rows = [_row(record, when) for record in run_async(_recent(count, state))]
     show_rows(rows, COLUMNS, as_json=as_json, empty="no turns")
 
 
@@ -30,7 +31,7 @@ def show_turn(
     as_json: Json = False,
 ) -> None:
     """Show one turn: its state, its numbers, its deliveries."""
-    record = run_async(_one(turn))
+    record = run_async(_one(turn, times(as_json=as_json)))
     if record is None:
         fail(f"no turn {turn}: it never was, or its retention is over")
     show_record(record, as_json=as_json)
@@ -57,22 +58,22 @@ async def _of_partition(ledger: Ledger, partition: int, count: int, state: TurnS
     return chosen[:count]
 
 
-async def _one(turn: str) -> dict[str, Any] | None:
+async def _one(turn: str, when: When) -> dict[str, Any] | None:
     async with open_ledger(read_config()) as ledger:
         record = await find_turn(ledger, turn)
         if record is None:
             return None
         parts = await ledger.scripts.run(delivery.parts_of(ledger.keys, turn))
     return {
-        **_row(record),
+        **_row(record, when),
         "tenant": record.tenant,
         "runtime": record.runtime,
         "mode": record.mode,
         "parent": record.parent,
         "notes": record.notes_next,
         "notes_unheard": record.notes_unheard,
-        "last_event": moment(record.last_event_at),
-        "started": moment(record.started_at),
+        "last_event": when(record.last_event_at),
+        "started": when(record.started_at),
         "terminal": record.ended,
         "cancel": record.cancel,
         "usage": _json(record.usage),
@@ -100,7 +101,7 @@ async def find_turn(ledger: Ledger, turn: str) -> TurnRecord | None:
         fail(str(error))
 
 
-def _row(record: TurnRecord) -> dict[str, Any]:
+def _row(record: TurnRecord, when: When) -> dict[str, Any]:
     return {
         "turn": record.id,
         "state": record.state.value,
@@ -108,8 +109,8 @@ def _row(record: TurnRecord) -> dict[str, Any]:
         "session": record.session,
         "frames": record.frames_next,
         "blocks": record.blocks_next,
-        "submitted": moment(record.submitted_at),
-        "ended": moment(record.ended_at),
+        "submitted": when(record.submitted_at),
+        "ended": when(record.ended_at),
     }
 
 
