@@ -31,7 +31,7 @@ BOUNDS = ("limit", "max_lines")
 
 
 def decode_file(
-    file: Annotated[str, typer.Argument(help="A recorded stream; - is standard input.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A recorded stream; - is standard input.")],
     *,
     wire: Annotated[Wire, typer.Option(help="What the recording speaks.")],
     strict: Annotated[bool, typer.Option("--strict", help="Refuse what breaks the wire's rules.")] = False,
@@ -45,11 +45,15 @@ def decode_file(
     given: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", help="KEY=VALUE: a streaming setting, or with --project limit or max_lines; again for more."
+            "--set",
+            metavar="KEY=VALUE",
+            help="A streaming setting, or with --project limit or max_lines; again for more.",
         ),
     ] = None,
     idle: Annotated[bool, typer.Option("--idle", help="Take gaps between the events' times for silences.")] = False,
-    chunk_bytes: Annotated[int, typer.Option(min=0, help="Feed so many bytes at a time; 0: all at once.")] = 0,
+    chunk_bytes: Annotated[
+        int, typer.Option(min=0, metavar="BYTES", help="Feed so many bytes at a time; 0: all at once.")
+    ] = 0,
 ) -> None:
     """Decode a recorded stream and print one view of it."""
     if events + frames + blocks + payload + (project_to is not None) != 1:

@@ -25,7 +25,7 @@ EXIT_UNKNOWN = 3  # for a script that watches over what nobody can know
 
 Part = Annotated[str, typer.Argument(metavar="PART", help="A delivery's id, as the listing prints it.")]
 Bodies = Annotated[bool, typer.Option("--bodies", help="Show the messages themselves, too.")]
-By = Annotated[str, typer.Option(help="Who says so; it is written down.")]
+By = Annotated[str, typer.Option(metavar="WHO", help="Who says so; it is written down.")]
 
 ledger_app = typer.Typer(no_args_is_help=True, help="Deliveries: list them, look at one, say what became of it.")
 
@@ -35,6 +35,9 @@ class Outcome(enum.StrEnum):
 
     SENT = "sent"
     NOT_SENT = "not-sent"
+
+
+Known = Annotated[Outcome, typer.Argument(metavar="OUTCOME", help="What became of it, as you found out.")]
 
 
 @ledger_app.command("list")
@@ -48,7 +51,7 @@ def list_deliveries(
     older_than: selection.Older = "",
     newer_than: selection.Newer = "",
     late: selection.Late = False,
-    count: Annotated[int, typer.Option(min=1, help="At most so many.")] = 1_000,
+    count: Annotated[int, typer.Option(min=1, metavar="N", help="At most so many.")] = 1_000,
     bodies: Bodies = False,
     as_json: Json = False,
 ) -> None:
@@ -93,7 +96,7 @@ def show(part: Part, bodies: Bodies = False, as_json: Json = False) -> None:
 
 
 @ledger_app.command("resolve")
-def resolve(part: Part, outcome: Outcome, by: By = "", as_json: Json = False) -> None:
+def resolve(part: Part, outcome: Known, by: By = "", as_json: Json = False) -> None:
     """Say whether an unknown delivery arrived; one that did not is sent."""
 
     def call(ledger: Ledger, record: PartRecord) -> Awaitable[Step]:

@@ -87,9 +87,13 @@ class Forgotten:
 
 def forget(
     *,
-    session: Annotated[str, typer.Option(help="A session, as its client named it.")] = "",
-    tenant: Annotated[str, typer.Option(help="A tenant: all of its data, or with --session that session's.")] = "",
-    wait_s: Annotated[int, typer.Option("--wait", min=0, help="Seconds to wait for turns that run to end.")] = 30,
+    session: Annotated[str, typer.Option(metavar="SESSION", help="A session, as its client named it.")] = "",
+    tenant: Annotated[
+        str, typer.Option(metavar="TENANT", help="A tenant: all of its data, or with --session that session's.")
+    ] = "",
+    wait_s: Annotated[
+        int, typer.Option("--wait", min=0, metavar="SECONDS", help="Seconds to wait for turns that run to end.")
+    ] = 30,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would go, and remove nothing.")] = False,
     as_json: Json = False,
 ) -> None:

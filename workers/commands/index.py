@@ -16,6 +16,7 @@ from workers.commands.shadow import shadow_app
 from workers.commands.submit import submit, tail
 from workers.commands.turns import list_turns, show_turn
 from workers.commands.up import up
+from workers.commands.version import every_command
 
 
 def build(run_role: Callable[[str], None], roles: Iterable[str]) -> typer.Typer:
@@ -27,6 +28,7 @@ def build(run_role: Callable[[str], None], roles: Iterable[str]) -> typer.Typer:
         rich_markup_mode=None,
         help="Carries the streams of language models and agents to their readers.",
     )
+    app.callback()(every_command)
     app.command("up")(up)
     app.command("submit")(submit)
     app.command("tail")(tail)

@@ -19,8 +19,8 @@ keys_app = typer.Typer(no_args_is_help=True, help="API keys of the gateway, each
 
 @keys_app.command("add")
 def add(
-    tenant: Annotated[str, typer.Argument(help="Whose turns the key's holder sees.")],
-    name: Annotated[str, typer.Option(help="What you call it.")] = "",
+    tenant: Annotated[str, typer.Argument(metavar="TENANT", help="Whose turns the key's holder sees.")],
+    name: Annotated[str, typer.Option(metavar="NAME", help="What you call it.")] = "",
     as_json: Json = False,
 ) -> None:
     """Make a key and print it, once."""

@@ -34,7 +34,10 @@ def publish(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Events, one a line; - reads standard input.")],
     *,
     token: Annotated[
-        str, typer.Option(envvar=TOKEN_VARIABLE, help="What submit or a claim gave; without it the turn is claimed.")
+        str,
+        typer.Option(
+            envvar=TOKEN_VARIABLE, metavar="TOKEN", help="What submit or a claim gave; without it the turn is claimed."
+        ),
     ] = "",
     gateway: Gateway = "",
     as_json: Json = False,

@@ -30,8 +30,10 @@ LISTS = {
 """States that are listed, each by the state that names its list."""
 BY_TURN = frozenset({State.SENT, State.SUPPRESSED})
 
-Target = Annotated[str, typer.Option(help="Only to this target: its name, or as the listing shows it.")]
-Turn = Annotated[str, typer.Option(help="Only of this turn.")]
+Target = Annotated[
+    str, typer.Option(metavar="TARGET", help="Only to this target: its name, or as the listing shows it.")
+]
+Turn = Annotated[str, typer.Option(metavar="TURN", help="Only of this turn.")]
 Older = Annotated[
     str, typer.Option("--older-than", metavar="AGE", help="Only what stands so for longer: 90s, 15m, 2h, 7d.")
 ]

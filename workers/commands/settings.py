@@ -30,12 +30,12 @@ def without_password(value: Any) -> Any:
 
 def show_streaming(
     *,
-    runtime: Annotated[str, typer.Option(help="main, subagent or acp.")] = "main",
-    channel: Annotated[str, typer.Option(help="The channel of the turn's first target.")] = "",
-    account: Annotated[str, typer.Option(help="Its account.")] = "",
-    target: Annotated[str, typer.Option(help="A target's name, for its channel and account.")] = "",
+    runtime: Annotated[str, typer.Option(metavar="RUNTIME", help="main, subagent or acp.")] = "main",
+    channel: Annotated[str, typer.Option(metavar="CHANNEL", help="The channel of the turn's first target.")] = "",
+    account: Annotated[str, typer.Option(metavar="ACCOUNT", help="Its account.")] = "",
+    target: Annotated[str, typer.Option(metavar="TARGET", help="A target's name, for its channel and account.")] = "",
     given: Annotated[
-        list[str] | None, typer.Option("--set", help="A request's own, KEY=VALUE; again for more.")
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A request's own setting; again for more.")
     ] = None,
     as_json: Json = False,
 ) -> None:

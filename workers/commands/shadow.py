@@ -60,8 +60,10 @@ def list_modes(as_json: Json = False) -> None:
 @shadow_app.command("report")
 def report(
     *,
-    runtime: Annotated[str, typer.Option(help="Only this runtime's turns.")] = "",
-    count: Annotated[int, typer.Option(min=1, help="At most so many turns of a partition, the newest first.")] = 1_000,
+    runtime: Annotated[str, typer.Option(metavar="RUNTIME", help="Only this runtime's turns.")] = "",
+    count: Annotated[
+        int, typer.Option(min=1, metavar="N", help="At most so many turns of a partition, the newest first.")
+    ] = 1_000,
     as_json: Json = False,
 ) -> None:
     """Compare all shadowed turns: totals per runtime, and every turn that is not equal."""
@@ -79,7 +81,8 @@ def report(
 
 @shadow_app.command("aside")
 def list_aside(
-    count: Annotated[int, typer.Option(min=1, help="At most so many, the newest first.")] = 100, as_json: Json = False
+    count: Annotated[int, typer.Option(min=1, metavar="N", help="At most so many, the newest first.")] = 100,
+    as_json: Json = False,
 ) -> None:
     """List reports that came by the Redis stream and could not be kept, with the reason."""
     rows = [{"aside": entry.id, **entry.fields} for entry in run_async(_aside(count))]

@@ -30,7 +30,7 @@ AGAIN_S = 0.5
 GIVE_UP = 60  # attempts in a row without an event: half a minute without a gateway
 READ_TIMEOUT_S = 60.0  # the gateway sends a comment every 15 s
 
-Gateway = Annotated[str, typer.Option(help="Its address, http://HOST:PORT; as configured by default.")]
+Gateway = Annotated[str, typer.Option(metavar="URL", help="Its address, http://HOST:PORT; as configured by default.")]
 
 
 @dataclass(frozen=True)
@@ -88,16 +88,20 @@ class View:
 
 
 def submit(
-    text: Annotated[str, typer.Argument(help="What to ask; - reads standard input.")] = "",
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to ask; - reads standard input.")] = "",
     *,
-    upstream: Annotated[str, typer.Option(help="Its name in the configuration.")] = "",
-    model: Annotated[str, typer.Option(help="The model to ask for.")] = "",
-    request: Annotated[str, typer.Option(help="A file with the whole request as JSON, instead of TEXT.")] = "",
-    session: Annotated[str, typer.Option(help="The conversation that it belongs to.")] = "",
-    target: Annotated[list[str] | None, typer.Option(help="A target's name; may be given again.")] = None,
-    parent: Annotated[str, typer.Option(help="The turn whose child it is.")] = "",
+    upstream: Annotated[str, typer.Option(metavar="UPSTREAM", help="Its name in the configuration.")] = "",
+    model: Annotated[str, typer.Option(metavar="MODEL", help="The model to ask for.")] = "",
+    request: Annotated[
+        str, typer.Option(metavar="FILE", help="A file with the whole request as JSON, instead of TEXT.")
+    ] = "",
+    session: Annotated[str, typer.Option(metavar="SESSION", help="The conversation that it belongs to.")] = "",
+    target: Annotated[
+        list[str] | None, typer.Option(metavar="TARGET", help="A target's name; may be given again.")
+    ] = None,
+    parent: Annotated[str, typer.Option(metavar="TURN", help="The turn whose child it is.")] = "",
     serial: Annotated[bool, typer.Option("--serial", help="Wait for the session's earlier turns.")] = False,
-    key: Annotated[str, typer.Option(help="The idempotency key; drawn when not given.")] = "",
+    key: Annotated[str, typer.Option(metavar="KEY", help="The idempotency key; drawn when not given.")] = "",
     follow: Annotated[bool, typer.Option("--follow", help="Print its text as it comes.")] = False,
     gateway: Gateway = "",
     as_json: Json = False,
@@ -121,7 +125,7 @@ def submit(
 def tail(
     turn: Annotated[str, typer.Argument(metavar="TURN", help="The turn's id.")],
     *,
-    after: Annotated[int, typer.Option(min=-1, help="The number of the last frame that you have.")] = -1,
+    after: Annotated[int, typer.Option(min=-1, metavar="N", help="The number of the last frame that you have.")] = -1,
     frames: Annotated[bool, typer.Option("--frames", help="Print the stream as it is.")] = False,
     gateway: Gateway = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print every event as JSON, one a line.")] = False,

@@ -17,7 +17,7 @@ COLUMNS = ("turn", "state", "upstream", "session", "frames", "blocks", "submitte
 
 def list_turns(
     state: Annotated[TurnState | None, typer.Option(help="Only turns in this state.")] = None,
-    count: Annotated[int, typer.Option(min=1, help="At most so many, the newest first.")] = 20,
+    count: Annotated[int, typer.Option(min=1, metavar="N", help="At most so many, the newest first.")] = 20,
     as_json: Json = False,
 ) -> None:
     """List turns, the newest first."""
@@ -27,7 +27,7 @@ def list_turns(
 
 
 def show_turn(
-    turn: Annotated[str, typer.Argument(metavar="ID", help="The turn's id.")],
+    turn: Annotated[str, typer.Argument(metavar="TURN", help="The turn's id.")],
     as_json: Json = False,
 ) -> None:
     """Show one turn: its state, its numbers, its deliveries."""

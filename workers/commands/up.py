@@ -32,12 +32,16 @@ class _Listening(msgspec.Struct):
 
 def up(
     *,
-    procfile: Annotated[Path | None, typer.Option(help="Roles to start instead of foldline's four.")] = None,
-    ingest: Annotated[int, typer.Option(min=0, help="Processes of this role.")] = 1,
-    fold: Annotated[int, typer.Option(min=0, help="Processes of this role.")] = 1,
-    delivery: Annotated[int, typer.Option(min=0, help="Processes of this role.")] = 1,
-    gateway: Annotated[int, typer.Option(min=0, max=1, help="Processes of this role (they share one port).")] = 1,
-    data: Annotated[Path, typer.Option(help="The embedded server's folder.")] = DATA,
+    procfile: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Roles to start instead of foldline's four.")
+    ] = None,
+    ingest: Annotated[int, typer.Option(min=0, metavar="N", help="Processes of this role.")] = 1,
+    fold: Annotated[int, typer.Option(min=0, metavar="N", help="Processes of this role.")] = 1,
+    delivery: Annotated[int, typer.Option(min=0, metavar="N", help="Processes of this role.")] = 1,
+    gateway: Annotated[
+        int, typer.Option(min=0, max=1, metavar="N", help="Processes of this role (they share one port).")
+    ] = 1,
+    data: Annotated[Path, typer.Option(metavar="FOLDER", help="The embedded server's folder.")] = DATA,
 ) -> None:
     """Run the whole fleet here until Ctrl-C; nothing stays running afterwards."""
     counts = {"ingest": ingest, "fold": fold, "delivery": delivery, "gateway": gateway}
