@@ -30,6 +30,7 @@ class FramedAdapter(ABC):
         self._limits = limits or Limits()
         self._narrator = SlotNarrator(stamp, self._limits)
         self._intake = Intake(self._limits)
+        self._before: Alike | None = None
         self._closed = False
 
     def feed(self, data: bytes) -> list[Event]:
@@ -73,8 +74,10 @@ class FramedAdapter(ABC):
         """Finish what is open, in the order of the items."""
 
     @abstractmethod
-    def _text_of(self, frame: Json, event: TextDelta) -> object:
-        """The text in a frame of which such an event was made; None where the frames like it are not to be read as it was."""
+    def _texts_of(self, frame: Json, event: TextDelta) -> list[object]:
+        """The text in a frame of which such an event was made, in each place that it has; none where the frames like it are
+        not to be read as it was.
+        """
 
     def _finish(self, found: str) -> None:
         """End the turn before the end of the body."""
@@ -104,14 +107,14 @@ class FramedAdapter(ABC):
             if piece.like is not None:
                 self._again(piece.like, piece.value)
                 continue
-            self._intake.alike = None
+            self._intake.alike, before, self._before = None, self._before, None
             if piece.why is not None:
                 narrator.blame("", [piece.why])
             if piece.form is Form.FRAME:
                 told = len(narrator.out)
                 self._frame(piece.value, piece.name)
                 if len(narrator.out) == told + 1:
-                    self._learn(piece)
+                    self._learn(piece, before)
             elif piece.form is Form.NOISE:
                 self._noise(piece)
             elif piece.form is Form.DONE:
@@ -123,12 +126,17 @@ class FramedAdapter(ABC):
         """Tell of the text of a frame that is like the one before."""
         self._narrator.again(like.event, like.slot, text)
 
-    def _learn(self, piece: Piece) -> None:
-        """Let the next frames be read as this one was, if it told of a text and of nothing else."""
+    def _learn(self, piece: Piece, before: Alike | None) -> None:
+        """Let the next frames be read as this one was, if it told of a text and of nothing else that may be another next time."""
         narrator = self._narrator
         event, slot = narrator.out[-1], narrator.last
-        if isinstance(event, TextDelta) and event.wire is None and slot is not None and not narrator.untold:
-            self._intake.alike = alike(piece.data, piece.name, event, slot, self._text_of)
+        if not isinstance(event, TextDelta) or slot is None or narrator.untold:
+            return
+        known = alike(piece.data, piece.name, event, slot, self._texts_of)
+        if known is not None and (event.wire is None or (before is not None and known.confirms(before))):
+            self._intake.alike = known
+        else:
+            self._before = known
 
     def _given(self) -> list[Event]:
         if not self.ended and (limit := self._intake.exceeded or self._narrator.exceeded) is not None:

@@ -68,8 +68,8 @@ class SlotNarrator(Narrator):
         """Tell of one more text where this one was."""
         self.keep_in(slot, text)
         seq, at = self._stamp.next()
-        item, content, track = event.item, event.content, event.track
-        self.out.append(TextDelta(seq=seq, at=at, item=item, content=content, track=track, text=text))
+        item, content, track, wire = event.item, event.content, event.track, event.wire
+        self.out.append(TextDelta(seq=seq, at=at, item=item, content=content, track=track, text=text, wire=wire))
 
     def final(self, slot: Slot, wire: Wire = None) -> None:
         """Tell the final word on a slot: what was streamed."""

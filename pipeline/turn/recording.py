@@ -1,6 +1,6 @@
 """A recorded body, or events at hand, in one go: the synchronous drivers of a turn. The live one is the fold worker."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,10 +79,7 @@ class _Decoding:
             events = self._begin(events)
             machine = self._machine = Turn(self._turn, validation=self._validation)
         if machine is not None:
-            for event in events:
-                if self._idle:
-                    self._fall_silent(machine, event)
-                self._push(machine, event)
+            self._push(machine, self._with_silences(machine, events) if self._idle else events)
         if late and self._validation is Validation.STRICT:
             raise WireError(
                 Diagnostic(
@@ -120,14 +117,18 @@ class _Decoding:
             settings=dict(self._settings),
         )
 
-    def _fall_silent(self, machine: Turn, event: Event) -> None:
-        """Push the idle event that a live turn would have had before this one."""
-        before, self._at, wait = self._at, event.at, machine.wants_idle_after_ms
-        if wait is not None and before is not None and event.at - before >= wait:
-            self._push(machine, Status(seq=event.seq, at=before + wait, name="idle"))
+    def _with_silences(self, machine: Turn, events: list[Event]) -> Iterator[Event]:
+        """The events, and before each the idle event that a live turn would have had; asked for one by one."""
+        for event in events:
+            before, self._at, wait = self._at, event.at, machine.wants_idle_after_ms
+            if wait is not None and before is not None and event.at - before >= wait:
+                yield Status(seq=event.seq, at=before + wait, name="idle")
+            yield event
 
-    def _push(self, machine: Turn, event: Event) -> None:
-        self._events.append(event)
-        output = machine.push(event)
-        self._frames += output.frames
-        self._blocks += output.blocks
+    def _push(self, machine: Turn, events: Iterable[Event]) -> None:
+        taken, frames, blocks, push = self._events, self._frames, self._blocks, machine.push
+        for event in events:
+            taken.append(event)
+            output = push(event)
+            frames += output.frames
+            blocks += output.blocks

@@ -12,6 +12,7 @@ from pipeline.limits import Limits
 from pipeline.normalize.alike import Alike
 from pipeline.normalize.chat import ending
 from pipeline.normalize.chat.delta import (
+    REASONING,
     Delta,
     News,
     choice_defects,
@@ -30,6 +31,7 @@ from pipeline.normalize.slots import Slot, call_status
 from pipeline.normalize.stamp import Stamp
 
 Json = dict[str, Any]
+_MEMBERS = {"text": "content", "refusal": "refusal"}
 
 
 class ChatAdapter(FramedAdapter):
@@ -65,19 +67,19 @@ class ChatAdapter(FramedAdapter):
         elif self._error is not None:
             self._finish("an error")
 
-    def _text_of(self, frame: Json, event: TextDelta) -> object:
+    def _texts_of(self, frame: Json, event: TextDelta) -> list[object]:
         """A piece of a call that has a name is asked about each time, and so is whatever comes behind a reason."""
         if self._reason or self._copy:
-            return None
+            return []
         choices = [one for one in frame["choices"] if isinstance(one, dict)]
         delta: Json = next((one["delta"] for one in choices if isinstance(one.get("delta"), dict)), {})
-        if event.track == "text":
-            return delta.get("content")
+        if event.track in _MEMBERS:
+            return [delta.get(_MEMBERS[event.track])]
         if event.track == "reasoning":
-            return delta.get("reasoning_content") or delta.get("reasoning")
+            return [delta[name] for name in REASONING if delta.get(name)]
         pieces = delta.get("tool_calls")
         piece = Piece(pieces[0]) if pieces and len(pieces) == 1 else None
-        return piece.arguments if piece is not None and not piece.name else None
+        return [piece.arguments] if piece is not None and not piece.name else []
 
     def _again(self, like: Alike, text: str) -> None:
         super()._again(like, text)

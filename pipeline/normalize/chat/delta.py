@@ -12,7 +12,8 @@ from pipeline.events import Track
 from pipeline.normalize.defects import Defect, defect, index_of, word_of
 
 Json = dict[str, Any]
-_REASONING = ("reasoning_content", "reasoning")
+REASONING = ("reasoning_content", "reasoning")
+"""The members that servers call it by; some write both."""
 _DETAIL_TEXTS = ("text", "summary")
 _PARTS: dict[str, tuple[Track, str]] = {
     "text": ("text", "text"),
@@ -24,7 +25,7 @@ _COMPLETION = "chat.completion"
 _OF_CHUNK = frozenset({"choices", "usage", "error"})
 _OF_CHOICE = frozenset({"index", "delta", "message", "finish_reason", "usage", "logprobs", "error"})
 _OF_DELTA = frozenset(
-    {"annotations", "content", "refusal", "tool_calls", "function_call", "reasoning_details", "role", *_REASONING}
+    {"annotations", "content", "refusal", "tool_calls", "function_call", "reasoning_details", "role", *REASONING}
 )
 
 
@@ -173,7 +174,7 @@ def _read_reasoning(made: Delta, delta: Json, news: News) -> None:
     details = delta.get("reasoning_details")
     entries = [one for one in details if isinstance(one, dict)] if isinstance(details, list) else []
     joined = "".join(word_of(one.get(name)) for one in entries for name in _DETAIL_TEXTS)
-    given = [(name, delta[name]) for name in _REASONING if isinstance(delta.get(name), str) and delta[name]]
+    given = [(name, delta[name]) for name in REASONING if isinstance(delta.get(name), str) and delta[name]]
     chosen = next((text for _, text in given), "") or joined
     if made.reasoning and chosen and chosen != made.reasoning:
         made.rest["reasoning"] = chosen
@@ -182,7 +183,7 @@ def _read_reasoning(made: Delta, delta: Json, news: News) -> None:
         if text != made.reasoning:
             made.rest[name] = text
     made.rest |= {
-        name: delta[name] for name in _REASONING if delta.get(name) is not None and not isinstance(delta[name], str)
+        name: delta[name] for name in REASONING if delta.get(name) is not None and not isinstance(delta[name], str)
     }
     if entries and joined and joined == made.reasoning:
         entries = [{name: value for name, value in one.items() if name not in _DETAIL_TEXTS} for one in entries]

@@ -58,10 +58,10 @@ class MessagesAdapter(FramedAdapter):
             self._begin({})
         handler(frame)
 
-    def _text_of(self, frame: Json, event: TextDelta) -> object:
+    def _texts_of(self, frame: Json, event: TextDelta) -> list[object]:
         delta = object_of(frame.get("delta"))
         track, member = DELTAS.get(word_of(delta.get("type")), (None, ""))
-        return delta.get(member) if track == event.track else None
+        return [delta.get(member)] if track == event.track else []
 
     def _body(self, value: Any, data: bytes) -> None:
         """Read a whole message, or an error, in place of a stream."""

@@ -31,7 +31,12 @@ CHAT: list[Json | str] = [
     _CHUNK({"reasoning": "r"}),
     _CHUNK({"reasoning": "s"}),
     _CHUNK({"reasoning_content": "t", "reasoning": "t"}),
+    _CHUNK({"reasoning_content": "tt", "reasoning": "tt"}),
     _CHUNK({"reasoning_content": "u", "reasoning": "v"}),
+    *(_CHUNK({"reasoning": words, "channel": "analysis"}) for words in ("r", "s", "analysis")),
+    *(_CHUNK({"content": words, "copy": words}) for words in ("o", "oo")),
+    *(_CHUNK({"content": words}, choice={"logprobs": {"content": [{"token": "p"}]}}) for words in ("p", "q")),
+    _CHUNK({"refusal": "p"}, choice={"logprobs": {"refusal": [{"token": "p"}]}}),
     _CHUNK({"content": [{"type": "text", "text": "part"}]}),
     _CHUNK({"content": "f"}, finish="stop"),
     _CHUNK({"content": "g"}, choice={"index": 1}),
@@ -72,6 +77,17 @@ MESSAGES: list[Json | str] = [
     messages.stop(1),
     {"type": "ping"},
     {"content_block": 1, **messages.delta(0, "text_delta", text="e")},
+    *(messages.delta(0, "text_delta", text=words, mood="glad") for words in ("f", "g", "glad")),
+    *(
+        f'{{"type":"content_block_delta","index":0,"delta":{{"type":"text_delta","text":{text}{pad}'
+        for text, pad in (
+            ('"h i"', "}   }"),
+            ('"} j"', "}}  "),
+            ('"k"', '},"x": 1 }'),
+            ('"l"', '},"x":  1}'),
+            ('"m', " }}"),
+        )
+    ),
     "{",
 ]
 
@@ -96,8 +112,8 @@ def test_deltas_that_are_alike_are_told_as_if_each_was_read(frames: Sequence[Jso
     _same(messages.run, data)
 
 
-def _of(frame: Json, _: TextDelta) -> object:
-    return frame.get("text")
+def _of(frame: Json, _: TextDelta) -> list[object]:
+    return [frame[name] for name in ("text", "twin") if name in frame]
 
 
 @pytest.mark.parametrize(
@@ -128,9 +144,51 @@ def test_where_the_text_stands_must_be_certain(data: bytes) -> None:
         (b'{"a":1,"text":"x","b":3}', None),
         (b'{"a":1,"text":,"b":2}', None),
         (b'{"a":1,"text":"b":2}', None),
+        (b'{"a":1,"text":"x","b": 2}', None),
     ],
 )
 def test_only_the_text_may_differ(data: bytes, text: str | None) -> None:
     known = alike(b'{"a":1,"text":"word ","b":2}', "", EVENT, SLOT, _of)
     assert known is not None
     assert known.text_in(data) == text
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b'{"a":{"text":"x"}}', "x"),
+        (b'{"a":{"text":"x"}    }', "x"),
+        (b'{"a":{"text":" x "  } } ', " x "),
+        (b'{"a":{"text":"x"},}', None),
+        (b'{"a":{"text":}}', None),
+        (b'{"a":{"text":"x"}', None),
+    ],
+)
+def test_frames_may_be_padded_behind_the_text(data: bytes, text: str | None) -> None:
+    known = alike(b'{"a":{"text":"word "}  }', "", EVENT, SLOT, lambda frame, _: [frame["a"]["text"]])
+    assert known is not None
+    assert known.text_in(data) == text
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b'{"text":"x","twin":"x"}', "x"),
+        (b'{"text":"\\u00e9","twin":"\\u00e9"}', "é"),
+        (b'{"text":"x","twin":"\\u0078"}', None),
+        (b'{"text":"x","twin":"y"}', None),
+        (b'{"text":"x","twin":"xx"}', None),
+        (b'{"text":"x"}', None),
+    ],
+)
+def test_a_text_that_is_written_twice_is_one(data: bytes, text: str | None) -> None:
+    known = alike(b'{"text":"word ","twin":"word "}', "", EVENT, SLOT, _of)
+    assert known is not None
+    assert known.text_in(data) == text
+
+
+def test_what_is_told_beside_a_text_is_taken_for_the_same_once_two_texts_had_it() -> None:
+    chunks = [_CHUNK({"reasoning": words, "channel": "analysis"}) for words in "efgh"]
+    wires = [event.wire for event in chat.run(chat.body(*chunks)) if isinstance(event, TextDelta)]
+    assert wires == [{"delta": {"channel": "analysis"}}] * 4
+    assert wires[2] is wires[3]
