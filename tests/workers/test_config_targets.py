@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from workers.config import Config, DeliveryConfig, TargetConfig, check, load
+from workers.config import Config, DeliveryConfig, TargetConfig, UpstreamConfig, check, load
 from workers.config.channels import base_url_of, key_window_of, promise_of, split_recipient
 
 CHAT: dict[str, Any] = {"channel": "discord", "token_env": "T", "recipient": "1"}
@@ -32,6 +32,16 @@ def target(**settings: Any) -> TargetConfig:
 def test_a_chat_channel_needs_a_token_an_address_and_somewhere_to_call(settings: dict[str, Any], said: str) -> None:
     problems = check(Config(targets={"t": target(**settings)}))
     assert (said in problems[0]) if said else not problems
+
+
+@pytest.mark.parametrize("secret", ["xoxb-1-hidden", "42:hidden", "whsec_aGlkZGVu"])
+@pytest.mark.parametrize("setting", ["upstreams.u.api_key_env", "targets.t.token_env", "targets.t.secret_env"])
+def test_a_secret_in_place_of_its_variables_name_is_refused_and_not_repeated(setting: str, secret: str) -> None:
+    field = setting.rpartition(".")[2]
+    upstreams = {"u": UpstreamConfig(base_url="http://x", api_key_env=secret)} if "api_key" in field else {}
+    targets = {} if upstreams else {"t": target(**{field: secret})}
+    problems = check(Config(upstreams=upstreams, targets=targets))
+    assert problems == [f"{setting}: the name of the variable that holds the secret is expected"]
 
 
 def test_a_quarantine_must_end_before_a_channels_own_window() -> None:

@@ -16,6 +16,7 @@ from workers.commands.probes import Fleet, Group, Installed, Partition, Server
 from workers.config import Config, TargetConfig
 
 NOW = 1_000_000
+WEBHOOK_SECRET = "whsec_" + "MDEyMzQ1Njc4OWFiY2RlZmdoaWprbG1u"  # 24 bytes
 
 
 def server(fsync: str | None = "always", **info: str) -> Server:
@@ -129,7 +130,37 @@ def test_a_failed_write_of_the_append_only_file_is_an_error() -> None:
 def test_a_bots_token_that_is_not_set_is_a_warning() -> None:
     finding = one(list(diagnosis.secrets(config(targets=chat("slack")), {})))
     assert (finding.level, finding.found) == (Level.WARNING, "TEAM_TOKEN is not set here")
-    assert list(diagnosis.secrets(config(targets=chat("slack")), {"TEAM_TOKEN": "x"})) == []
+    assert list(diagnosis.secrets(config(targets=chat("slack")), {"TEAM_TOKEN": "xoxb-1-a"})) == []
+
+
+@pytest.mark.parametrize(
+    ("targets", "secret", "level"),
+    [
+        (chat("telegram"), "42:AA BB", Level.ERROR),
+        (chat("discord"), "https://discord.com/api/webhooks/1/hidden", Level.ERROR),
+        (chat("discord"), "Bot hidden.hidden.hidden", Level.ERROR),
+        (chat("slack"), "hidden", Level.WARNING),
+        (webhook(), "hidden", Level.ERROR),
+        (webhook(), "whsec_aGlkZGVu", Level.WARNING),
+    ],
+)
+def test_a_secret_of_the_wrong_form_is_told_by_its_target_and_variable_alone(
+    targets: dict[str, Any], secret: str, level: Level
+) -> None:
+    variable = targets["team"].get("token_env") or targets["team"]["secret_env"]
+    finding = one(list(diagnosis.secrets(config(targets=targets), {variable: secret})))
+    assert (finding.level, finding.check) == (level, "target team")
+    assert variable in finding.found
+    assert not any(piece in f"{finding.found} {finding.advice}" for piece in ("hidden", "aGlkZGVu", "AA", "BB"))
+
+
+def test_a_key_and_a_login_of_the_wrong_form_are_told_by_their_upstream() -> None:
+    way = {"base_url": "https://x", "proxy": "http://p:1", "proxy_auth_env": "LOGIN", "api_key_env": "KEY"}
+    found = list(diagnosis.secrets(config(upstreams={"api": way}), {"LOGIN": "hidden", "KEY": "hidden\n"}))
+    assert [(finding.level, finding.check) for finding in found] == [(Level.ERROR, "upstream api")] * 2
+    assert "white space" in found[0].found
+    assert "USER:PASSWORD" in found[1].found
+    assert "hidden" not in str(found)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +204,12 @@ def test_a_secret_that_is_not_set_is_named() -> None:
     found = list(diagnosis.secrets(config(upstreams=upstream, targets=webhook()), {}))
     assert [finding.found for finding in found] == ["OPENAI_KEY is not set here", "TEAM is not set here"]
     assert (
-        list(diagnosis.secrets(config(upstreams=upstream, targets=webhook()), {"OPENAI_KEY": "k", "TEAM": "s"})) == []
+        list(
+            diagnosis.secrets(
+                config(upstreams=upstream, targets=webhook()), {"OPENAI_KEY": "k", "TEAM": WEBHOOK_SECRET}
+            )
+        )
+        == []
     )
 
 

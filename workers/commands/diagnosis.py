@@ -13,6 +13,7 @@ from ledger.rights import acl_rule, describe
 from workers.commands.probes import GROUPS, OWNED_ROLES, Fleet, Installed, Partition, Server, is_one_tree
 from workers.config import Config
 from workers.config.channels import key_window_of, promise_of, secret_variable
+from workers.config.credentials import login_problem, secret_doubt, secret_problem, token_problem
 
 REDIS_FLOOR = (7, 0)
 VALKEY_FLOOR = (7, 2)
@@ -52,15 +53,22 @@ def _error(check: str, found: str, advice: str) -> Finding:
 
 
 def secrets(config: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Every variable that holds a secret must be set where it is used."""
+    """Every variable that holds a secret must be set where it is used, and hold one that can be used."""
     for name, upstream in config.upstreams.items():
-        for variable, whom in ((upstream.api_key_env, "the upstream"), (upstream.proxy_auth_env, "its proxy")):
+        keys = (
+            (upstream.api_key_env, "the upstream", token_problem),
+            (upstream.proxy_auth_env, "its proxy", login_problem),
+        )
+        for variable, whom, judge in keys:
             if variable and not environ.get(variable):
                 yield _warning(
                     f"upstream {name}",
                     f"{variable} is not set here",
                     f"set it for the ingest processes, or {whom} will refuse them",
                 )
+            elif variable and (problem := judge(environ[variable])):
+                advice = "set it anew for the ingest processes; until then each turn there fails"
+                yield _error(f"upstream {name}", f"{variable} holds no secret that can be used: {problem}", advice)
     for name, target in config.targets.items():
         _, variable = secret_variable(target)
         if target.record:
@@ -73,8 +81,24 @@ def secrets(config: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
             yield _warning(
                 f"target {name}",
                 f"{variable} is not set here",
-                "set it for the delivery processes, or nothing is sent there",
+                "set it for the delivery processes; they do not start without it",
             )
+        elif variable:
+            yield from _form(name, target.channel, variable, environ[variable])
+
+
+def _form(name: str, channel: str, variable: str, secret: str) -> Iterator[Finding]:
+    """What is wrong with the form of a target's secret; the secret itself is printed nowhere."""
+    if problem := secret_problem(channel, secret):
+        yield _error(
+            f"target {name}",
+            f"{variable} holds no secret that {channel} takes: {problem}",
+            "set it anew for the delivery processes; they do not start with it",
+        )
+    elif doubt := secret_doubt(channel, secret):
+        yield _warning(
+            f"target {name}", f"{variable} has an unusual form: {doubt}", f"compare it with what {channel} gave you"
+        )
 
 
 def agents(config: Config, environ: Mapping[str, str]) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ from pipeline.project.registry import CHANNELS
 from pipeline.translate import parse_routes
 from workers.config.addresses import SENTINEL_SCHEMES, is_tls, problem_of, scheme_of
 from workers.config.channels import MEDIA, base_url_of, is_recipient, key_window_of
+from workers.config.credentials import SECRET_FIELDS, is_variable
 from workers.config.schema import Config, RedisConfig, TargetConfig, UpstreamConfig
 
 WIRES = ("responses", "chat", "messages", "gemini", "acp")
@@ -17,7 +18,7 @@ LONGEST_POLL_MS = 1_000
 
 def check(config: Config) -> list[str]:
     """Every rule that the configuration breaks, in words; empty when it can be used."""
-    return [*_ranges(config), *_leases(config), *_delivery(config), *_names(config)]
+    return [*_ranges(config), *_leases(config), *_delivery(config), *_names(config), *_variables(config)]
 
 
 def _ranges(config: Config) -> Iterator[str]:
@@ -124,6 +125,15 @@ def _names(config: Config) -> Iterator[str]:
             yield f"targets.{name}.reconcile_url: an http or https URL with {{id}} in it is expected"
         if MEDIA[target.channel].is_chat:
             yield from _chat(name, target)
+
+
+def _variables(config: Config) -> Iterator[str]:
+    """A secret that stands where the name of its variable belongs would be printed as a name is; it is not repeated here."""
+    for section, field in SECRET_FIELDS:
+        for name, one in getattr(config, section).items():
+            variable = getattr(one, field)
+            if variable and not is_variable(variable):
+                yield f"{section}.{name}.{field}: the name of the variable that holds the secret is expected"
 
 
 def _chat(name: str, target: TargetConfig) -> Iterator[str]:

@@ -12,6 +12,7 @@ from pipeline.settings import SettingError, read_text
 from pipeline.settings import check as check_streaming
 from workers.config import streaming
 from workers.config.checks import check
+from workers.config.credentials import SECRET_FIELDS
 from workers.config.schema import Config, Section, TargetConfig, UpstreamConfig
 
 FILE_NAME = "foldline.toml"
@@ -26,13 +27,6 @@ RESERVED = (
     "FOLDLINE_PRODUCER",
 )
 """Variables that are no settings; so is everything that starts with FOLDLINE_TEST_ or is named as a secret's variable."""
-SECRET_FIELDS = (
-    ("upstreams", "api_key_env"),
-    ("upstreams", "proxy_auth_env"),
-    ("targets", "secret_env"),
-    ("targets", "token_env"),
-)
-"""Settings that name a variable in which a secret is."""
 SECRET_ENDS = tuple(f"_{field.upper()}" for _, field in SECRET_FIELDS)
 
 TABLES: dict[str, type[Section]] = {"upstreams": UpstreamConfig, "targets": TargetConfig}

@@ -13,6 +13,7 @@ from urllib.parse import quote
 import msgspec
 
 from workers.config import UpstreamConfig
+from workers.config.credentials import login_problem, token_problem
 from workers.upstream import DIALECTS, VERBATIM, UnsupportedError, translate
 
 OURS = "foldline"
@@ -117,10 +118,10 @@ def _way(upstream: UpstreamConfig, environ: Mapping[str, str]) -> dict[str, Any]
     """Whom the upstream is reached through, and whose word is taken that it is the upstream."""
     if not upstream.proxy_auth_env:
         return {"ca_file": upstream.ca_file, "proxy": upstream.proxy}
-    login, colon, password = environ.get(upstream.proxy_auth_env, "").partition(":")
-    if not login or not colon:
-        raise RequestError(f"the variable {upstream.proxy_auth_env} holds no USER:PASSWORD")
-    said = b64encode(f"{login}:{password}".encode()).decode()
+    login = environ.get(upstream.proxy_auth_env, "")
+    if problem := login_problem(login):
+        raise RequestError(f"the variable {upstream.proxy_auth_env} holds no login: {problem}")
+    said = b64encode(login.encode()).decode()
     return {
         "ca_file": upstream.ca_file,
         "proxy": upstream.proxy,
@@ -143,5 +144,7 @@ def _headers(upstream: UpstreamConfig, environ: Mapping[str, str]) -> dict[str, 
         key = environ.get(upstream.api_key_env, "")
         if not key:
             raise RequestError(f"the variable {upstream.api_key_env} holds no key")
+        if problem := token_problem(key):
+            raise RequestError(f"the variable {upstream.api_key_env} holds no key: {problem}")
         headers |= dialect.key_headers(key)
     return headers

@@ -242,7 +242,7 @@ async def test_a_proxy_that_is_not_there_is_named_without_its_address(session: a
 def test_a_login_that_is_not_there_is_named_by_its_variable() -> None:
     config = UpstreamConfig(base_url="http://x", proxy="http://p:1", proxy_auth_env="PROXY_LOGIN")
     for environ in ({}, {"PROXY_LOGIN": "no colon"}):
-        with pytest.raises(RequestError, match="PROXY_LOGIN holds no USER:PASSWORD"):
+        with pytest.raises(RequestError, match="PROXY_LOGIN holds no login: USER:PASSWORD is expected"):
             build(config, "{}", environ)
     assert "horse" not in repr(build(config, "{}", {"PROXY_LOGIN": LOGIN}))
 

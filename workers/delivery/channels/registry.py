@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from workers.config import ConfigError, TargetConfig
 from workers.config.channels import secret_variable
+from workers.config.credentials import secret_problem
 from workers.delivery.channels import console, discord, matrix, slack, telegram, webhook
 from workers.delivery.channels.contract import Channel
 from workers.delivery.channels.recorder import Recorder
@@ -39,9 +40,8 @@ def open_channels(targets: Mapping[str, TargetConfig], environ: Mapping[str, str
         secret = environ.get(variable, "") if variable else ""
         if variable and not secret:
             raise MissingSecretError(f"targets.{name}.{setting}: the variable {variable} is not set")
-        try:
-            channel = CHANNELS[target.channel](target, secret)
-        except ValueError as error:
-            raise MissingSecretError(f"targets.{name}.{setting}: {variable}: {error}") from None
+        if variable and (problem := secret_problem(target.channel, secret)):
+            raise MissingSecretError(f"targets.{name}.{setting}: {variable}: {problem}")
+        channel = CHANNELS[target.channel](target, secret)
         channels[name] = Recorder(target.record, channel) if target.record else channel
     return channels

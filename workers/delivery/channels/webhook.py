@@ -10,7 +10,6 @@ taken, 404 that it was not. Anything else says nothing.
 """
 
 import base64
-import binascii
 import hashlib
 import hmac
 from urllib.parse import quote
@@ -18,6 +17,7 @@ from urllib.parse import quote
 from ledger.parts import PartRecord, Verdict
 from workers.config import TargetConfig
 from workers.config.channels import MEDIA, key_window_of
+from workers.config.credentials import webhook_key
 from workers.delivery.channels.contract import Message
 from workers.delivery.exchange import DETAIL_BYTES, Exchange, Request
 from workers.delivery.gate import Gate
@@ -29,8 +29,6 @@ SEMANTICS = "RFC 9110, section 15"
 DETAIL_WAIT_S = 1.0
 """How long to wait for the receiver's words once the status is known."""
 _FOUND = {200: Found.YES, 404: Found.NO}
-SECRET_PREFIX = "whsec_"  # noqa: S105 - the prefix of secrets, not one
-
 
 TERMS = Terms(
     key="webhook-id and Idempotency-Key",
@@ -58,7 +56,7 @@ class Webhook:
 
     def __init__(self, config: TargetConfig, secret: str) -> None:
         self._config = config
-        self._key = secret_key(secret) if secret else None
+        self._key = webhook_key(secret) if secret else None
         self._exchange = Exchange()
 
     @property
@@ -142,13 +140,3 @@ def sign(key: bytes, message_id: str, timestamp: str, body: bytes) -> str:
     """The signature header: version 1, HMAC-SHA256 over id, timestamp and body."""
     signed = f"{message_id}.{timestamp}.".encode() + body
     return "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
-
-
-def secret_key(secret: str) -> bytes:
-    """The key in a secret; ValueError (without the secret in it) when it is no `whsec_` followed by base64."""
-    if not secret.startswith(SECRET_PREFIX):
-        raise ValueError("a webhook secret begins with whsec_")
-    try:
-        return base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
-    except binascii.Error:
-        raise ValueError("after whsec_ a webhook secret is base64") from None
