@@ -13,7 +13,6 @@ ten times the deltas cost, in times, for text and for a call's arguments; `memor
 """
 
 import argparse
-import gc
 import json
 import statistics
 import sys
@@ -30,6 +29,7 @@ from pipeline.normalize.stamp import Stamp
 from pipeline.turn import Turn, decode
 from scripts.bench.readers import READERS
 from scripts.bench.streams import STREAMED_CALLS, Input, floor, pieces_of, recorded, synthetic
+from workers.runtime.process import settle_memory
 
 GOLDEN = Path(__file__).parents[2] / "tests" / "golden"
 MEASURED = ("responses", "chat", "messages", "gemini", "acp")
@@ -92,8 +92,7 @@ def measure_wire(wire: str, folder: Path, deltas: int, runs: int) -> dict[str, A
     body, tenth = synthetic(wire, deltas), synthetic(wire, deltas // 10)
     made_up = Input(body, floor(body), tenth if reader else b"", floor(tenth) if reader else 0)
     inputs = {"recorded": recorded(folder, reader), "synthetic": [made_up]}
-    gc.collect()
-    gc.freeze()  # what was loaded, the SDKs above all, is nobody's to walk in the time that is measured
+    settle_memory()  # as every worker does at its start; the SDKs, that are loaded here, are nobody's to walk either
     rates = {name: measure(wire, some, runs) for name, some in inputs.items()}
     items = ("text", "call") if wire in STREAMED_CALLS else ("text",)
     sdk_ratios = [some["core_as_sdk"] / some["sdk"] for some in rates.values() if "sdk" in some]

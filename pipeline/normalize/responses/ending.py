@@ -154,6 +154,8 @@ def _match(scribe: Scribe, bodies: dict[int, Frame]) -> dict[int, Item]:
         return next((one for one in free.values() if one.kind == body.get("type")), None)
 
     for find in (by_name, by_place, by_kind):
+        if len(matched) == len(bodies):
+            break
         for position, body in bodies.items():
             item = find(position, body) if position not in matched else None
             if item is not None and item.number in free and item.kind == word_of(body.get("type")):

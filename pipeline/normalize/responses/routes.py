@@ -76,8 +76,7 @@ def follow(scribe: Scribe, delta: Delta) -> bool:
                 wire["logprobs"] = _value(delta.logprobs)
             except DecodeError:  # its strings were not looked at before
                 return False
-    scribe.keep(route.slot, delta.delta)
-    scribe.delta(event.item, event.content, event.track, delta.delta, wire)
+    scribe.again(route.slot, event, delta.delta, wire)
     return True
 
 

@@ -28,12 +28,19 @@ class Scribe:
         self.routes: dict[str, Route] = {}  # by the id of the item; true until anything but a like delta is told
         self._told: set[tuple[str, str, str]] = set()
 
-    def delta(self, item: int, content: int, track: Track, text: str, wire: Wire = None) -> None:
-        """Tell of text."""
+    def again(self, slot: Slot, like: TextDelta, text: str, wire: Wire) -> None:
+        """Keep and tell of one more text where one was told before; nearly every event of a stream is made here."""
+        self.keep(slot, text)
         stamp = self.stamp
         seq = stamp.seq
         stamp.seq = seq + 1
-        self.out.append(TextDelta(seq=seq, at=stamp.at, item=item, content=content, track=track, text=text, wire=wire))
+        at, item, content, track = stamp.at, like.item, like.content, like.track
+        self.out.append(TextDelta(seq=seq, at=at, item=item, content=content, track=track, text=text, wire=wire))
+
+    def delta(self, item: int, content: int, track: Track, text: str, wire: Wire = None) -> None:
+        """Tell of text."""
+        seq, at = self.stamp.next()
+        self.out.append(TextDelta(seq=seq, at=at, item=item, content=content, track=track, text=text, wire=wire))
 
     def final(self, item: int, content: int, track: Track, text: str, wire: Wire = None) -> None:
         """Tell the final word on a slot."""
