@@ -116,6 +116,12 @@ class Items:
         self._newest.clear()
         self._next = max(self.by_number) + 1
 
+    def learn_kind(self, item: Item, kind: str) -> None:
+        """Say what an item is that was guessed from what came before it."""
+        if item.kind != kind:
+            item.kind = kind
+            self._newest.clear()
+
     def new_round(self) -> None:
         """Forget the wire's names: a second response in the same stream counts from 0 again."""
         self._base = self._next

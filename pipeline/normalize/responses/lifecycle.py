@@ -73,6 +73,7 @@ def on_added(scribe: Scribe, kind: str, frame: Frame) -> None:
             repeated(scribe, kind)
             return
         item = known
+        scribe.items.learn_kind(item, item_kind)
         _learn_id(scribe, item, item_id)
     else:
         item = scribe.open_item(index, item_kind, item_id)

@@ -45,6 +45,26 @@ def test_text_without_an_index_goes_on_where_its_track_was() -> None:
     assert told == [("reasoning", 2, "T"), ("summary", 1, "S"), ("reasoning", 2, "t")]
 
 
+MARK: Any = {"item_id": "m1", "output_index": 0, "annotation": {"type": "url_citation", "url": "u"}}
+
+
+def test_an_item_that_was_only_guessed_is_what_its_start_says() -> None:
+    mark = up("output_text.annotation.added", **MARK)
+    assert read(mark, added(call()), arguments("{}"), done(call("f1", "c1", "{}")), completed()) == [
+        "s annotation",
+        "t+ 0 c1 f function",
+        "d 0.0 tool_input '{}'",
+        "t- 0 c1 completed '{}'",
+        "done completed",
+    ]
+
+
+def test_text_on_an_item_that_turned_out_to_have_none_waits_for_a_message() -> None:
+    mark, other = up("output_text.annotation.added", **MARK), {"type": "apply_patch_call_output", "id": "a"}
+    events = read(mark, added(other), delta("Hi"), done(message("m1", "Hi")), completed())
+    assert [event for event in events if event[0] in "df"] == ["d 1.0 text 'Hi'", "f 1.0 text 'Hi'", "done completed"]
+
+
 def test_a_done_at_the_index_of_another_item_is_that_of_its_id() -> None:
     events = read(added(message()), added(call(), 1), done(call("f1", "c1", "{}"), 0), delta("Hi"), completed())
     assert events == [
