@@ -273,7 +273,7 @@ KEY_TABLE: Final[tuple[KeyRow, ...]] = (
     KeyRow("fl:{7}:requests", "stream, group `ingest`", "submitted turns; a pending entry is a turn being ingested", "gateway adds, the terminal's publish or commit deletes", "permanent key; entries end with their turn", "admission: unfinished turns of the partition"),
     KeyRow("fl:{7}:log", "stream, group `fold`", "events in batches: `turn producer seq n events`", "ingest and fold add, fold trims", "permanent key; trimmed behind the low-water mark", "`log_retention` plus unfolded entries (`lag_high`) plus turns in flight (`turn_max`)"),
     KeyRow("fl:{7}:owner:fold, fl:{7}:owner:delivery", "hash", "epoch, token, worker, lease_until, released, seen, idle_raises", "the role's owner", "permanent: an expired one would restart the epochs", "7 fields"),
-    KeyRow("fl:{7}:committed", "hash", "`log`, `commit`, `taken` (fold); `blocks` (delivery); counters `published`, `folded`; `suspect`, `suspect_entry`; `full`", "the owners; publish counts", "permanent", "9 fields"),
+    KeyRow("fl:{7}:committed", "hash", "`log`, `commit`, `taken` (fold); `blocks` (delivery); counters `published`, `folded`; `suspect`, `suspect_entry`, `suspect_by`, `suspect_lost`; `full`", "the owners; publish counts", "permanent", "12 fields"),
     KeyRow("fl:{7}:inflight", "zset", "turn by the millisecond of its first log entry", "publish adds, commit removes", "member ends with its terminal's commit", "admission"),
     KeyRow("fl:{7}:deadlines", "zset", "turn by the time at which it is looked at", "submit, claim, publish, fold", "member ends with its terminal", "admission"),
     KeyRow("fl:{7}:admitted", "hash", "tenant: unfinished turns; `*`: all of them", "submit adds, commit subtracts", "field ends at zero", "admission"),

@@ -36,6 +36,8 @@ class Raised:
     """The turn that the last owner was folding with care when it was lost; "" when there was none."""
     suspect_entry: str
     """The log entry it was about to fold; "" while it was rebuilding."""
+    suspect_lost: int
+    """How many owners in a row were lost under that mark."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +103,8 @@ def _decode_raise(reply: Any) -> Raised | NotFree:
                 idle_raises=as_int(reply[4]),
                 suspect=as_text(reply[5]),
                 suspect_entry=as_text(reply[6]),
-                inflight=tuple(as_texts(reply[7])),
+                suspect_lost=as_int(reply[7]),
+                inflight=tuple(as_texts(reply[8])),
             )
         case "NOT_FREE":
             return NotFree(worker=as_text(reply[1]), remaining_ms=as_int(reply[2]))

@@ -127,6 +127,6 @@ while from <= to do
   from = from + 1000
 end
 redis.call('HSET', KEYS[2], 'log', ARGV[3], 'commit', ARGV[4])
-redis.call('HDEL', KEYS[2], 'suspect', 'suspect_entry')
+redis.call('HDEL', KEYS[2], 'suspect', 'suspect_entry', 'suspect_by', 'suspect_lost')
 redis.call('HINCRBY', KEYS[2], 'folded', ARGV[5])
 return {'OK', ''}

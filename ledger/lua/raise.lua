@@ -2,14 +2,14 @@
 -- raise: take a partition whose lease has run out or was released, under a new token.
 -- KEYS  1 owner (hash)   2 committed (hash)   3 inflight (zset)
 -- ARGV  1 worker   2 nonce   3 lease_ms   4 the role's position: log | blocks
--- REPLY {RAISED, token, log position, blocks position, idle raises, suspect, suspect's entry, turns in flight} | {NOT_FREE, worker, remaining_ms}
+-- REPLY {RAISED, token, log position, blocks position, idle raises, suspect, suspect's entry, owners lost at it, turns in flight} | {NOT_FREE, worker, remaining_ms}
 -- CRASH before: the lease stays free.  after: a repeat with the same nonce answers the same token; else the lease runs out.
 
 -- include kinds
 local wrong = wrong_kind({'hash', 'hash', 'zset'})
 if wrong then return wrong end
 local owner = redis.call('HMGET', KEYS[1], 'epoch', 'token', 'worker', 'lease_until', 'seen', 'idle_raises')
-local committed = redis.call('HMGET', KEYS[2], 'log', 'blocks', 'suspect', 'suspect_entry')
+local committed = redis.call('HMGET', KEYS[2], 'log', 'blocks', 'suspect', 'suspect_entry', 'suspect_lost')
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local token, idle = owner[2] or '', tonumber(owner[6]) or 0
@@ -31,4 +31,4 @@ else
     'seen', position, 'idle_raises', idle)
 end
 return {'RAISED', token, committed[1] or '0-0', committed[2] or '0-0', idle, committed[3] or '', committed[4] or '',
-  redis.call('ZRANGE', KEYS[3], 0, -1)}
+  tonumber(committed[5]) or 0, redis.call('ZRANGE', KEYS[3], 0, -1)}

@@ -5,6 +5,7 @@ from scripts.mutants.mutant import Mutant
 TRANSPORT = "tests/workers/test_streams_transport.py"
 SHARING = "tests/workers/test_streams_ownership.py"
 FOLD = "tests/workers/test_fold.py"
+SET_ASIDE = "tests/workers/test_fold_set_aside.py"
 HARM = "tests/workers/test_fold_harm.py"
 SENDING = "tests/workers/delivery/test_worker.py"
 RECOVERY = "tests/workers/delivery/test_recovery.py"
@@ -76,6 +77,20 @@ MUTANTS = (
             ),
         ),
         tests=(HARM,),
+    ),
+    Mutant(
+        name="suspect folded without end",
+        breaks="a turn that kills whenever it is folded is ended all the same",
+        path="workers/fold/partition.py",
+        edits=(("        if lost < CAREFUL_FROM:", "        if True:"),),
+        tests=(SET_ASIDE,),
+    ),
+    Mutant(
+        name="held text left in the log",
+        breaks="what was read of a turn that cannot be folded again is given out",
+        path="workers/fold/remainder.py",
+        edits=(("            if read.startswith(carried):", "            if False:"),),
+        tests=(SET_ASIDE,),
     ),
     Mutant(
         name="no intent before the send",

@@ -48,6 +48,7 @@ def test_a_free_partition_is_raised_under_a_new_token(bench: Bench) -> None:
         idle_raises=0,
         suspect="",
         suspect_entry="",
+        suspect_lost=0,
     )
     record = owner(bench)
     assert (record.epoch, record.token, record.worker) == (1, "1:a", "w-a")

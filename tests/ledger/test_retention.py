@@ -146,6 +146,18 @@ def test_a_suspect_is_found_by_the_next_owner_and_cleared_by_a_commit(bench: Ben
     assert bench.raised("b").suspect == ""
 
 
+def test_owners_that_are_lost_under_the_same_mark_are_counted_each_once(bench: Bench) -> None:
+    turn, _ = bench.claimed()
+    lost = []
+    for name, entry in (("a", "7-0"), ("b", "7-0"), ("c", "7-0"), ("d", ""), ("e", "7-0")):
+        bench.lapse(bench.keys.owner("fold", bench.partition), "lease_until")
+        lost.append(bench.raised(name).suspect_lost)
+        for _ in range(2):
+            assert suspect(bench, turn, entry) == SuspectStatus.OK
+    bench.lapse(bench.keys.owner("fold", bench.partition), "lease_until")
+    assert [*lost, bench.raised("f").suspect_lost] == [0, 1, 2, 3, 1, 1]
+
+
 def test_a_suspicion_can_be_taken_off(bench: Bench) -> None:
     bench.raised("a")
     suspect(bench, bench.submit())

@@ -2,10 +2,11 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
+import pytest
 
 from ledger.commands import Scripts
 from ledger.keys import Keyspace, make_turn_id
@@ -26,6 +27,8 @@ from pipeline.events import (
     TurnFailed,
     TurnStarted,
 )
+from pipeline.output import Output
+from pipeline.turn import Turn
 from tests.support.waiting import wait_until
 from workers.config import Config, FoldConfig, RedisConfig, RetentionConfig
 from workers.fold.context import Context
@@ -295,3 +298,27 @@ def is_serving(owner: Owner) -> bool:
 
 async def has_frames(bench: Bench, turn: str) -> bool:
     return (await bench.record(turn)).frames_next > 0
+
+
+def poison(monkeypatch: pytest.MonkeyPatch, turn: str, error: Callable[[], BaseException], text: str) -> list[bool]:
+    """Make the core raise for one turn's delta with this text, while the returned list holds True."""
+    push, armed = Turn.push, [True]
+
+    def poisoned(self: Turn, event: Event, producer: str = "ingest") -> Output:
+        if armed[0] and isinstance(event, TextDelta) and event.text == text and _turn_of(self) == turn:
+            raise error()
+        return push(self, event, producer)
+
+    names: dict[int, str] = {}
+    init = Turn.__init__
+
+    def remember(self: Turn, name: str, **options: object) -> None:
+        names[id(self)] = name
+        init(self, name, **options)  # type: ignore[arg-type]  # the options are passed on as they came
+
+    def _turn_of(machine: Turn) -> str:
+        return names[id(machine)]
+
+    monkeypatch.setattr(Turn, "__init__", remember)
+    monkeypatch.setattr(Turn, "push", poisoned)
+    return armed

@@ -1,13 +1,10 @@
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import msgspec
 import pytest
 
 from ledger.log import entries_of, publish, read_block, read_entries
 from ledger.records import TurnState
-from pipeline.events import Event, TextDelta
-from pipeline.output import Output
-from pipeline.turn import Turn
 from tests.support.waiting import wait_until
 from tests.workers.fold_bench import (
     KEYS,
@@ -20,6 +17,7 @@ from tests.workers.fold_bench import (
     has_frames,
     is_dead,
     owner_of,
+    poison,
     story,
     turn_id,
 )
@@ -34,30 +32,6 @@ async def bench(redis_url: str) -> AsyncIterator[Bench]:
 
 
 # turns that harm
-
-
-def poison(monkeypatch: pytest.MonkeyPatch, turn: str, error: Callable[[], BaseException], text: str) -> list[bool]:
-    """Make the core raise for one turn's delta with this text, while the returned list holds True."""
-    push, armed = Turn.push, [True]
-
-    def poisoned(self: Turn, event: Event, producer: str = "ingest") -> Output:
-        if armed[0] and isinstance(event, TextDelta) and event.text == text and _turn_of(self) == turn:
-            raise error()
-        return push(self, event, producer)
-
-    names: dict[int, str] = {}
-    init = Turn.__init__
-
-    def remember(self: Turn, name: str, **options: object) -> None:
-        names[id(self)] = name
-        init(self, name, **options)  # type: ignore[arg-type]  # the options are passed on as they came
-
-    def _turn_of(machine: Turn) -> str:
-        return names[id(machine)]
-
-    monkeypatch.setattr(Turn, "__init__", remember)
-    monkeypatch.setattr(Turn, "push", poisoned)
-    return armed
 
 
 async def test_an_exception_while_folding_fails_that_turn_alone(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,9 +163,9 @@ async def test_a_turn_that_cannot_be_rebuilt_as_it_was_is_failed_by_name_and_not
     assert frames.removeprefix(before).count("event: ") == 1
     assert code in frames.removeprefix(before)
     record = await bench.record(turn)
-    note = await bench.scripts.run(read_block(KEYS, turn, record.blocks_next - 1))
-    assert note is not None
-    assert (note.text, code in note.markers) == ("", True)
+    last = await bench.scripts.run(read_block(KEYS, turn, record.blocks_next - 1))
+    assert last is not None
+    assert (last.text, code in last.markers) == ("".join(PIECES[:2]).rstrip(), True)
     assert msgspec.json.decode((await bench.record(turn)).error)["code"] == code
 
 

@@ -19,6 +19,7 @@ from workers.commands.session import EXIT_FAILED, Ledger, fail, open_ledger, rea
 from workers.commands.turns import find_turn
 from workers.fold import failing
 from workers.fold.live import Live
+from workers.fold.remainder import Told
 
 TRIMMED = "log_trimmed"
 SAME = "same"
@@ -85,23 +86,38 @@ class Folded:
 
 
 def fold(record: TurnRecord, entries: list[LogEntry]) -> Folded:
-    """Fold the entries; a turn that was failed by name is failed by that name at the same position, from which nothing is fed."""
-    live = Live.fresh(record)
-    effects = live.begin()
+    """Fold the entries; a turn that was ended by its owner is ended by that name at the same position, from which nothing is fed.
+
+    Whether its owner had a machine to end it by is not written down: the digest, which covers all of the output, tells.
+    """
     error: dict[str, Any] = msgspec.json.decode(record.error) if record.error else {}
     code = str(error.get("code"))
-    is_set_aside = code in failing.MESSAGES  # by its owner; a bound of the core ends a turn in the fold itself
+    if code not in failing.MESSAGES:  # a bound of the core ends a turn in the fold itself
+        return _fold(record, entries, "", by_machine=False)
+    by_machine = _fold(record, entries, code, by_machine=True)
+    if by_machine.live.digest == record.digest:
+        return by_machine
+    as_told = _fold(record, entries, code, by_machine=False)
+    return as_told if as_told.live.digest == record.digest or code not in failing.BY_MACHINE else by_machine
+
+
+def _fold(record: TurnRecord, entries: list[LogEntry], code: str, *, by_machine: bool) -> Folded:
+    live = Live.fresh(record)
+    effects = live.begin()
     for entry in entries:
-        if is_set_aside and record.quarantined and position_key(entry.id) >= position_key(record.quarantined):
+        if code and record.quarantined and position_key(entry.id) >= position_key(record.quarantined):
             break
         live.feed(entry, effects=effects)
-    if is_set_aside and live.machine is not None:
-        if code == failing.BY_MACHINE:
-            live.fail_at(record.quarantined, effects=effects, machine=live.machine)
-        else:
-            live.fail(code, entry=record.quarantined, effects=effects)
-    commit = live.commit_of(effects)
-    return Folded(live=live, sse=commit.sse, blocks=list(commit.blocks))
+    at, is_over = record.quarantined, live.machine is None or not code
+    if by_machine and not is_over:
+        is_over = live.end_by_machine(code, entry=at, effects=effects)
+    if not is_over:
+        told = Told()
+        told.frames("".join(effects.sse))
+        for block in effects.records:
+            told.block(block)
+        live.end_as_told(code, entry=at, effects=effects, told=told)
+    return Folded(live=live, sse="".join(effects.sse), blocks=effects.records)
 
 
 def compare(

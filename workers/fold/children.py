@@ -51,6 +51,11 @@ class Child:
                 self._keep(block.text + block.separator)
         return [self._status(PROGRESS)]
 
+    def recall(self, answer: str) -> None:
+        """The child's text so far, where it was not folded here."""
+        self.answer, self.is_cut = "", False
+        self._keep(answer)
+
     def ended(self, state: str, error: dict[str, Any] | None) -> list[Event]:
         """The child is over: told as a status, and as the finished tool that it was to its parent."""
         members: dict[str, Any] = {"state": state, "text": self.answer}

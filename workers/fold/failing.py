@@ -1,20 +1,19 @@
 """The end of a turn that foldline itself ends by name, because its events cannot be fed any further.
 
-Where an event made the fold raise, the machine stands, folded again up to that event: it ends the turn, and what it holds goes out by the
-turn's policy for failures. Where feeding the turn once more is what must not happen, because its rebuild differed from what clients have
-read or its owners died of it, there is no machine: what was committed stands, these frames say that it is over, and so does a note to
-readers where the policy is to leave one. Text that was held then is in the log alone.
+Where the turn could be folded again up to there, its machine ends it, and what it holds goes out by the turn's policy for failures: so at
+an event that cannot be folded, and at one that its owners were lost at. Where it could not (the second fold differed from what clients
+have read, entries are gone, or folding it again is what kills), what was committed stands, these frames say that it is over, and
+`remainder` gives out the text that was read and not delivered.
 """
 
 from typing import Any
 
 import msgspec
 
-from pipeline.assemble.answer import failure_note
 from pipeline.codec import EventRefused, decode
 from pipeline.events import ErrorInfo, TurnFailed, TurnStarted
 from pipeline.output import Block, Frame, Output
-from pipeline.settings import resolve
+from pipeline.settings import StreamSettings, resolve
 
 MESSAGES = {
     "fold_error": "The output of this turn could not be made from its events.",
@@ -22,10 +21,8 @@ MESSAGES = {
     "fold_quarantined": "The processes that folded this turn were lost again and again; it is set aside.",
     "log_trimmed": "Events of this turn are no longer in the log, so that it cannot be continued.",
 }
-
-
-BY_MACHINE = "fold_error"
-"""The failure at which the machine stands."""
+BY_MACHINE = frozenset({"fold_error", "fold_quarantined"})
+"""The failures at which a machine may stand that ends the turn."""
 
 
 def terminal(code: str) -> TurnFailed:
@@ -34,25 +31,22 @@ def terminal(code: str) -> TurnFailed:
     return TurnFailed(seq=0, at=0, error=ErrorInfo(code=error["code"], message=error["message"]))
 
 
-def has_note(started: str) -> bool:
-    """Whether a turn's frozen first event wants readers told of a failure."""
+def settings_of(started: str) -> StreamSettings:
+    """The settings that stand in a turn's frozen first event."""
     try:
         event = decode(started)
     except EventRefused:
-        return True
-    return not isinstance(event, TurnStarted) or resolve(event.settings).on_failure == "note"
+        return resolve({})
+    return resolve(event.settings if isinstance(event, TurnStarted) else {})
 
 
-def failure(turn: str, code: str, *, next_number: int, next_block: int | None) -> Output:
-    """What ends the turn by this name, from the next free numbers on; ``created`` first where nothing was sent, a note unless None."""
-    output = Output()
+def failure(turn: str, code: str, *, next_number: int, blocks: list[Block]) -> Output:
+    """What ends the turn by this name, from the next free number on: `created` first where nothing was sent, and these last blocks."""
+    output = Output([], blocks)
     if next_number == 0:
         output.frames.append(_frame("response.created", 0, _response(turn, "in_progress", None)))
     number = next_number + len(output.frames)
     output.frames.append(_frame("response.failed", number, _response(turn, "failed", error_of(code))))
-    if next_block is not None:
-        markers = {"kind": "note", "note": failure_note(code)}
-        output.blocks.append(Block(ordinal=next_block, text="", markers=markers))
     return output
 
 

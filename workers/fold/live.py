@@ -9,8 +9,9 @@ from ledger.records import BlockRecord, LogEntry, TurnRecord, TurnState
 from pipeline.codec import decode_batch, encode_batch
 from pipeline.events import FOLD_VERSION, TERMINALS, Event, TurnStarted
 from pipeline.output import Block, Output
+from pipeline.settings import StreamSettings, resolve
 from pipeline.turn import Turn
-from workers.fold import digest, failing
+from workers.fold import digest, failing, remainder
 from workers.fold.children import Child, can_hear
 
 NOTE_BYTES = 512
@@ -29,6 +30,11 @@ class Effects:
     notes: list[Event] = field(default_factory=list)
     """What the turn's parent is told."""
     size: int = 0
+
+    @property
+    def records(self) -> list[BlockRecord]:
+        """The blocks as the ledger takes them."""
+        return [_record_of(block) for block in self.blocks]
 
 
 @dataclass
@@ -51,8 +57,8 @@ class Live:
     idle_due_ms: int | None = None
     child: Child | None = None
     """The turn as the child that it is, if it is one."""
-    has_note: bool = True
-    """Whether readers are told of a failure, where no machine is there to do it by its settings."""
+    settings: StreamSettings = field(default_factory=lambda: resolve({}))
+    """By which the turn is ended where no machine is there to do it."""
     _last: Turn | None = None
     _last_event: Event | None = None
     """The event that the machine ended at."""
@@ -67,13 +73,14 @@ class Live:
             fold_seq=record.next.get(FOLD, 0),
             submitted_at=record.submitted_at,
             child=Child(record.id, record.parent, record.parent_call) if is_child else None,
-            has_note=failing.has_note(record.started),
+            settings=failing.settings_of(record.started),
         )
 
     @classmethod
     def committed(cls, record: TurnRecord) -> "Live":
         """A turn at the numbers that its readers and its parent were told up to, to be ended there."""
         live = cls.fresh(record)
+        live.machine = None
         live.frames_next, live.blocks_next, live.digest = record.frames_next, record.blocks_next, record.digest
         live.tail = record.tail
         if live.child is not None:
@@ -92,7 +99,7 @@ class Live:
     def feed(self, entry: LogEntry, *, effects: Effects | None) -> int:
         """Fold one log entry, into ``effects`` unless it is a rebuild; the number of events in it.
 
-        Raises whatever the core raises for events that it cannot fold; the turn is to be failed by ``fail`` then.
+        Raises whatever the core raises for events that it cannot fold; the turn is to be ended then.
         """
         self.tail = entry.id
         if entry.producer == FOLD:
@@ -113,23 +120,28 @@ class Live:
             self._tell_parent(event, output, effects)
         return entry.n
 
-    def fail_at(self, entry: str, *, effects: Effects, machine: Turn | None) -> str:
-        """End the turn before an entry that could not be folded, by a machine that was fed what precedes it; return the failure's name."""
-        try:
-            output = machine.push(failing.terminal(failing.BY_MACHINE)) if machine is not None else None
-        except Exception:  # noqa: BLE001 - whatever one turn's events do to the fold costs that turn alone
-            output = None
-        if output is None:
-            self.fail("fold_diverged", entry=entry, effects=effects)
-            return "fold_diverged"
-        self._last = machine
-        self._close(failing.BY_MACHINE, output, entry, effects)
-        return failing.BY_MACHINE
+    def end_by_machine(self, code: str, *, entry: str, effects: Effects) -> bool:
+        """End the turn by this name, with what its machine holds; False where no machine does it.
 
-    def fail(self, code: str, *, entry: str, effects: Effects) -> None:
-        """End the turn by this name without a machine; nothing from ``entry`` on was fed."""
-        next_block = self.blocks_next if self.has_note else None
-        output = failing.failure(self.turn, code, next_number=self.frames_next, next_block=next_block)
+        Nothing from ``entry`` on may have been fed to the machine.
+        """
+        machine = self.machine
+        if machine is None:
+            return False
+        try:
+            output = machine.push(failing.terminal(code))
+        except Exception:  # noqa: BLE001 - whatever one turn's events do to the fold costs that turn alone
+            return False
+        self._last = machine
+        self._close(code, output, entry, effects)
+        return True
+
+    def end_as_told(self, code: str, *, entry: str, effects: Effects, told: remainder.Told) -> None:
+        """End the turn by this name without a machine, at what its readers were told up to here."""
+        blocks = remainder.ending(told, self.settings, code, number=self.blocks_next)
+        output = failing.failure(self.turn, code, next_number=self.frames_next, blocks=blocks)
+        if self.child is not None:
+            self.child.recall(told.answer)
         self._close(code, output, entry, effects)
 
     def _close(self, code: str, output: Output, entry: str, effects: Effects) -> None:
@@ -155,7 +167,7 @@ class Live:
             frames=len(effects.sse),
             sse="".join(effects.sse),
             blocks_next=effects.blocks_next,
-            blocks=[_record_of(block) for block in effects.blocks],
+            blocks=effects.records,
             digest=self.digest,
             fold_version=FOLD_VERSION,
             state=self.state,

@@ -5,7 +5,8 @@ States: raised, rebuilt (what was committed is in memory), adopted (pending entr
 Time: none decides here. Loss: a commit is kept encoded and repeated until it is answered OK or ALREADY; it is never folded again to
 make it anew. Killed before the commit: the entries come again and are folded again. Killed after it: they are behind the position.
 Failure: an exception while folding a turn fails that turn by name. Where owners die again and again, each entry is marked as suspect
-before it is folded, committed alone, and the turn that the mark names at the next take-over is set aside.
+before it is folded, committed alone, and the turn that the mark names at the next take-over is set aside: folded up to there once more
+under the same mark, and ended. The mark counts the owners that are lost at it; from the third on the turn is ended without being folded.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ from workers.fold.batch import Batch
 from workers.fold.context import Context
 from workers.fold.hints import Hints
 from workers.fold.live import Live
-from workers.fold.rebuild import machine_before, read_ahead, rebuild
+from workers.fold.rebuild import machine_before, read_ahead, rebuild, what_was_told
 from workers.observability import logs, metrics
 from workers.runtime import entropy, failpoints
 from workers.runtime.clock import perf_s
@@ -99,7 +100,9 @@ class Partition:
         started = perf_s()
         careful = self._raised.idle_raises >= CAREFUL_FROM
         async with self._context.rebuilding():
-            turns, step = self._raised.inflight, 1 if careful else READ_AHEAD_TURNS
+            # The suspect first: another turn's mark would hide how often it was tried.
+            turns = sorted(self._raised.inflight, key=lambda turn: turn != self._raised.suspect)
+            step = 1 if careful else READ_AHEAD_TURNS
             for first in range(0, len(turns), step):
                 if self._stopping.is_set():
                     break
@@ -144,25 +147,42 @@ class Partition:
             await self._mark(turn, "")
         keys, upto, run = self._context.keys, self._raised.log_position, self._context.run
         rebuilt = await rebuild(keys, record, upto, run, ahead=ahead)
-        self.turns[turn] = rebuilt.live
         if rebuilt.code:
             await self._fail_now(rebuilt.live, rebuilt.code, _next_id(self._held))
-        else:
-            self._wind(rebuilt.live)
+            return
+        self.turns[turn] = rebuilt.live
+        self._wind(rebuilt.live)
 
     async def _set_aside(self, record: TurnRecord) -> None:
-        """End the turn whose entry killed the last owners; its events are not fed again, here or in any rebuild."""
-        live = Live.committed(record)
-        self._log.error("turn_quarantined", turn=record.id, entry=self._raised.suspect_entry)
-        await self._fail_now(live, "fold_quarantined", self._raised.suspect_entry or _next_id(self._held))
+        """End the turn that the last owners were lost at, at the entry that they were about to fold, which is not fed again.
+
+        It is folded up to there once more, so that what it holds is given out; as that may be what kills, it counts as well.
+        """
+        entry, lost = self._raised.suspect_entry, self._raised.suspect_lost
+        self._log.error("turn_quarantined", turn=record.id, entry=entry, owners_lost=lost)
+        live, code = Live.committed(record), "fold_quarantined"
+        if lost < CAREFUL_FROM:
+            await self._mark(record.id, entry)
+            rebuilt = await rebuild(self._context.keys, record, self._batch.prev, self._context.run)
+            live, code = rebuilt.live, rebuilt.code or code
+        await self._fail_now(live, code, entry or _next_id(self._held))
 
     async def _fail_now(self, live: Live, code: str, entry: str) -> None:
         """End a turn between two entries, by a commit that moves no position."""
-        self.turns[live.turn] = live
-        live.fail(code, entry=entry, effects=self._batch.effects_on(live))
-        metrics.TURNS_FAILED.labels(code=code).inc()
+        await self._end(live, code, entry)
         await self._start_commit()
         await self._settle()
+
+    async def _end(self, live: Live, code: str, entry: str) -> None:
+        """End a turn before this entry: by its machine where it has one, else at what its readers were told."""
+        effects = self._batch.effects_on(live)
+        if not live.end_by_machine(code, entry=entry, effects=effects):
+            await self._committed()
+            told = await what_was_told(self._context.keys, live.turn, effects, self._context.run)
+            live.end_as_told(code, entry=entry, effects=effects, told=told)
+            if not told.is_clear:
+                self._log.error("held_text_not_found", turn=live.turn, code=code)  # it stands in the frames alone
+        metrics.TURNS_FAILED.labels(code=code).inc()
 
     async def _mark(self, turn: str, entry: str) -> None:
         call = suspect(self._context.keys, self.number, token=self.token, turn=turn, entry=entry)
@@ -224,9 +244,8 @@ class Partition:
             live.feed(entry, effects=effects)
         except Exception:  # noqa: BLE001 - whatever one turn's events do to the fold costs that turn alone
             self._log.exception("fold_error", turn=entry.turn, entry=entry.id)
-            machine = await machine_before(self._context.keys, live, entry.id, self._context.run)
-            code = live.fail_at(entry.id, effects=effects, machine=machine)
-            metrics.TURNS_FAILED.labels(code=code).inc()
+            live.machine = await machine_before(self._context.keys, live, entry.id, self._context.run)
+            await self._end(live, "fold_error" if live.machine is not None else "fold_diverged", entry.id)
         self._wind(live)
         self._batch.add(entry, entry.n)
         metrics.FOLD_EVENTS.inc(entry.n)
@@ -254,9 +273,10 @@ class Partition:
         else:
             await self._settle()
             rebuilt = await rebuild(self._context.keys, record, self._batch.prev, self._context.run)
-            live = rebuilt.live
             if rebuilt.code:
-                await self._fail_now(live, rebuilt.code, _next_id(self._held))
+                await self._fail_now(rebuilt.live, rebuilt.code, _next_id(self._held))
+                return None
+            live = rebuilt.live
         self.turns[turn] = live
         return live
 
@@ -278,8 +298,10 @@ class Partition:
         bell = asyncio.ensure_future(self._bell.wait())
         waits: set[asyncio.Future[Any]] = {bell} if self._committing is None else {bell, self._committing}
         timeout = self._context.config.redis.block_ms / 1000
-        await asyncio.wait(waits, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-        bell.cancel()
+        try:
+            await asyncio.wait(waits, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            bell.cancel()
         if self._committing is not None and self._committing.done():
             await self._committed()
 

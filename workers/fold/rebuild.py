@@ -9,12 +9,13 @@ from typing import Protocol, TypeVar
 
 from ledger.commands import SLICE, Call
 from ledger.keys import Keyspace
-from ledger.log import entries_of, read_entries
+from ledger.log import entries_of, read_block, read_entries, read_frames
 from ledger.records import LogEntry, TurnRecord, position_key
 from ledger.turns import read_turn
 from pipeline.events import FOLD_VERSION
 from pipeline.turn import Turn
-from workers.fold.live import Live
+from workers.fold.live import Effects, Live
+from workers.fold.remainder import Told
 from workers.observability import logs
 
 T = TypeVar("T")
@@ -99,6 +100,21 @@ async def machine_before(keys: Keyspace, live: Live, entry: str, run: Runner) ->
         return None
     is_same = (again.frames_next, again.blocks_next, again.digest) == (live.frames_next, live.blocks_next, live.digest)
     return again.machine if is_same else None
+
+
+async def what_was_told(keys: Keyspace, turn: str, effects: Effects, run: Runner) -> Told:
+    """What is committed of a turn, and on top of it these effects; the commit before them must have been answered."""
+    told, after = Told(), -1
+    while entries := await run(read_frames(keys, turn, after=after, count=SLICE)):
+        for entry in entries:
+            told.frames(entry.sse)
+        after = entries[-1].last
+    for ordinal in range(effects.blocks_next):
+        told.block(await run(read_block(keys, turn, ordinal)))
+    told.frames("".join(effects.sse))
+    for block in effects.records:
+        told.block(block)
+    return told
 
 
 async def _ids(keys: Keyspace, record: TurnRecord, upto: str, run: Runner) -> list[str]:
