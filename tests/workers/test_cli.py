@@ -167,6 +167,7 @@ def test_a_request_that_cannot_be_read_is_refused(site: Site, wrong: list[str]) 
 def test_an_upstream_that_is_not_configured_is_refused_in_the_gateways_words(site: Site) -> None:
     result = site.run("submit", "Hello.", "--upstream", "nobody", code=1)
     assert "nobody" in result.stderr
+    assert "under [upstreams]" in result.stderr
 
 
 def test_a_turn_is_read_again_whole_or_from_a_number(site: Site) -> None:

@@ -260,6 +260,11 @@ def test_an_embedded_server_that_is_gone_is_not_used(folder: Path) -> None:
     assert embedded_port() is None
 
 
+def test_processes_that_cannot_share_a_port_are_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOLDLINE_SERVICE_PORT", "9100")
+    assert "service.port: the processes of up cannot share port 9100" in run("up", code=78).stderr
+
+
 def test_what_is_no_folder_for_the_servers_data_is_refused_in_words(folder: Path) -> None:
     (folder / "file").touch()
     for data in ("file", "file/inside"):

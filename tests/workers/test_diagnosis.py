@@ -242,6 +242,11 @@ def test_an_agent_whose_program_or_folder_is_not_there_is_named(tmp_path: Path) 
     assert found(cwd="/no/such/folder") == ["/no/such/folder is no folder here"]
 
 
+def test_a_fleet_without_an_upstream_is_told_that_it_accepts_nothing() -> None:
+    assert one(list(diagnosis.upstreams(config()))).level is Level.WARNING
+    assert list(diagnosis.upstreams(config(upstreams={"u": {"base_url": "http://x"}}))) == []
+
+
 def test_an_unsigned_webhook_is_a_warning() -> None:
     assert one(list(diagnosis.secrets(config(targets=webhook(secret_env="")), {}))).level is Level.WARNING
 

@@ -173,6 +173,10 @@ async def test_people_read_times_with_their_age_and_programs_milliseconds(shelf:
     assert not re.search(MILLISECONDS, table)
 
 
+async def test_what_is_no_deliverys_id_is_called_so(shelf: Shelf) -> None:
+    assert "no delivery's id: 'nonsense'" in (await run("show", "nonsense", code=1)).stderr
+
+
 async def test_a_count_bounds_the_listing(shelf: Shelf) -> None:
     assert len(await listed("--count", "2")) == 2
 

@@ -173,7 +173,7 @@ async def _require(ledger: Ledger, part: str) -> PartRecord:
     try:
         record = await ledger.scripts.run(delivery.read_part(ledger.keys, part))
     except ValueError as error:
-        fail(str(error))
+        fail(f"no delivery's id: {part!r}: {error}")
     if record is None:
         fail(f"no delivery {part}: it never was, or its retention is over")
     return record

@@ -101,6 +101,12 @@ def _form(name: str, channel: str, variable: str, secret: str) -> Iterator[Findi
         )
 
 
+def upstreams(config: Config) -> Iterator[Finding]:
+    """A fleet without an upstream refuses every turn."""
+    if not config.upstreams:
+        yield _warning("upstreams", "none is configured", "name one in foldline.toml: without it no turn is accepted")
+
+
 def agents(config: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
     """The program and the folder of every agent must be there."""
     for name, upstream in config.upstreams.items():
@@ -153,7 +159,11 @@ def owned_names(found: Sequence[Installed]) -> Iterator[Finding]:
 def unreachable(error: LedgerError, config: Config) -> Finding:
     """The server does not answer."""
     where = config.redis.url.rpartition("@")[2]
-    return _error("server", f"{where} does not answer ({error})", "start it, or set FOLDLINE_REDIS_URL")
+    return _error(
+        "server",
+        f"{where} does not answer ({error})",
+        "start it, or set FOLDLINE_REDIS_URL; `foldline up` starts one here where none is configured",
+    )
 
 
 def denied(error: LedgerError) -> Finding:

@@ -23,6 +23,7 @@ def doctor(as_json: Json = False) -> None:
     config = read_settings().config  # ends here, in words, when a rule between settings is broken
     findings = [
         Finding(level=Level.OK, check="configuration", found="every value is known and every inequality holds"),
+        *diagnosis.upstreams(config),
         *diagnosis.secrets(config, os.environ),
         *diagnosis.agents(config, os.environ),
         *diagnosis.authorities(config),

@@ -30,6 +30,13 @@ AGAIN_S = 0.5
 GIVE_UP = 60  # attempts in a row without an event: half a minute without a gateway
 READ_TIMEOUT_S = 60.0  # the gateway sends a comment every 15 s
 
+HINTS = {
+    "upstream_needed": "--upstream says which; those of the gateway's configuration stand under [upstreams]",
+    "upstream_unknown": "those of the gateway's configuration stand under [upstreams]",
+    "target_unknown": "those of the gateway's configuration stand under [targets]",
+}
+"""What the gateway's words do not say to somebody at a terminal, by its code."""
+
 Gateway = Annotated[str, typer.Option(metavar="URL", help="Its address, http://HOST:PORT; as configured by default.")]
 
 
@@ -242,7 +249,8 @@ def tell_absence(url: str, error: Exception) -> None:
 def _message(body: bytes, status: int) -> str:
     with contextlib.suppress(msgspec.DecodeError, KeyError, TypeError):
         error = msgspec.json.decode(body)["error"]
-        hint = f" (the variable {KEY_VARIABLE} holds ours)" if status == 401 else ""
+        said = HINTS.get(error.get("code")) or (f"the variable {KEY_VARIABLE} holds ours" if status == 401 else "")
+        hint = f" ({said})" if said else ""
         return f"{status} {error.get('code')}: {error['message']}{hint}"
     return f"the gateway answered {status}"
 

@@ -46,7 +46,12 @@ def up(
     """Run the whole fleet here until Ctrl-C; nothing stays running afterwards."""
     counts = {"ingest": ingest, "fold": fold, "delivery": delivery, "gateway": gateway}
     roles = [replace(role, count=counts.get(role.name, 1)) for role in _roles(procfile)]
-    read_config()  # a configuration that no role would take is told once, here
+    config = read_config()  # a configuration that no role would take is told once, here
+    if procfile is None and config.service.port and sum(counts.values()) > 1:
+        fail(
+            f"service.port: the processes of up cannot share port {config.service.port}; 0 gives each one of its own",
+            EXIT_CONFIG,
+        )
     set_title("foldline-up")
     sys.exit(run_roles(roles, data))
 

@@ -32,6 +32,12 @@ def test_a_missing_key_is_named_by_its_variable() -> None:
         build(UPSTREAM, "{}", {})
 
 
+def test_a_key_that_cannot_stand_in_a_header_is_named_by_its_variable_alone() -> None:
+    with pytest.raises(RequestError, match="SOME_KEY holds no key: there is white space") as refused:
+        build(UPSTREAM, "{}", {"SOME_KEY": "sk-secret\nX-Other: 1"})
+    assert "sk-secret" not in str(refused.value)
+
+
 def test_an_upstream_without_a_key_gets_no_authorization() -> None:
     assert "Authorization" not in build(UpstreamConfig(base_url="http://x"), "{}", ENVIRON).headers
 
