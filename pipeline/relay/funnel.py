@@ -9,21 +9,35 @@ from pipeline.output import Frame
 from pipeline.relay.window import Window
 
 _OURS = ("defects", "error_event")  # what our own stages wrote beside the upstream's members
-_ENCODER = msgspec.json.Encoder()
+_PADDING = "obfuscation"  # random text that hides how long a delta's text is, another for each
+_GAP = msgspec.Raw(b"\0")  # a byte that JSON has nowhere
+_encode = msgspec.json.Encoder().encode
 
 
 class Form(msgspec.Struct, frozen=True, gc=False):
-    """The frame of a text's deltas, but for the text and the number; `wire` is what it was made of."""
+    """The frame of a text's deltas, but for the text, the number and what pads the text; `wire` is what it was made of."""
 
     wire: dict[str, Any] | None
+    like: bytes
+    """The wire's bytes, without its padding."""
     kind: str
     index: int
     head: bytes
+    behind: bytes | None
+    """What stands between the padding and the text; None where there is no padding."""
     tail: bytes
 
     def fits(self, wire: dict[str, Any] | None) -> bool:
         """Whether it is the same for this event: equal to the last byte, since True equals 1 and is not the same."""
-        return wire == self.wire and _ENCODER.encode(wire) == _ENCODER.encode(self.wire)
+        if wire is None or (self.behind is not None) is not (type(wire.get(_PADDING)) is str):
+            return False
+        return _encode(wire if self.behind is None else {**wire, _PADDING: ""}) == self.like
+
+    def before(self, wire: dict[str, Any] | None) -> bytes:
+        """What stands before the text."""
+        if self.behind is None or wire is None:
+            return self.head
+        return self.head + _encode(wire[_PADDING]) + self.behind
 
 
 def form_of(wire: dict[str, Any] | None, members: dict[str, Any]) -> Form:
@@ -31,11 +45,15 @@ def form_of(wire: dict[str, Any] | None, members: dict[str, Any]) -> Form:
     _mend(members)
     members.pop("sequence_number", None)
     kind, index = _name(members["type"]), members["output_index"]
-    behind: dict[str, Any] = {}
+    after: dict[str, Any] = {}
     while (last := members.popitem())[0] != "delta":
-        behind[last[0]] = last[1]
-    tail = b"," + _ENCODER.encode(dict(reversed(behind.items())))[1:-1] if behind else b""
-    return Form(wire, kind, index, _ENCODER.encode(members)[:-1] + b',"delta":', tail)
+        after[last[0]] = last[1]
+    tail = b"," + _encode(dict(reversed(after.items())))[1:-1] if after else b""
+    if wire is None or type(members.get(_PADDING)) is not str:
+        return Form(wire, _encode(wire), kind, index, _encode(members)[:-1] + b',"delta":', None, tail)
+    members[_PADDING] = _GAP
+    head, _, behind = _encode(members)[:-1].partition(b"\0")
+    return Form(wire, _encode({**wire, _PADDING: ""}), kind, index, head, behind + b',"delta":', tail)
 
 
 class Funnel:
@@ -60,15 +78,16 @@ class Funnel:
         else:
             self.emit_local(members)
 
-    def emit_delta(self, form: Form, text: str) -> None:
+    def emit_delta(self, form: Form, text: str, wire: dict[str, Any] | None) -> None:
         """Pass a text in its form."""
         window = self.window
         if window is not None and window.defers(form.index):
-            data = form.head + _ENCODER.encode(text) + form.tail + b"}"
+            data = form.before(wire) + _encode(text) + form.tail + b"}"
             self.exceeded = window.put(form.index, form.kind, data) or self.exceeded
         elif not self._muted:
             number = self.number
-            parts = (form.head, _ENCODER.encode(text), form.tail, number)
+            head = form.head if form.behind is None else form.before(wire)
+            parts = (head, _encode(text), form.tail, number)
             self.out.append(Frame(number, form.kind, b'%b%b%b,"sequence_number":%d}' % parts))
             self.number = number + 1
 
@@ -79,7 +98,7 @@ class Funnel:
             self._emit(members)
             return
         members.pop("sequence_number", None)
-        data = _ENCODER.encode(members)
+        data = _encode(members)
         self.exceeded = window.put(members.get("output_index"), _name(members["type"]), data) or self.exceeded
 
     def _emit(self, members: dict[str, Any]) -> None:
@@ -88,7 +107,7 @@ class Funnel:
         number = self.number
         members["sequence_number"] = number
         kind = members["type"]
-        self.out.append(Frame(number, _name(kind), _ENCODER.encode(members)))
+        self.out.append(Frame(number, _name(kind), _encode(members)))
         self.number = number + 1
 
     def hold(self, index: int, limits: Limits) -> None:

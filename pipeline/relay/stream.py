@@ -217,7 +217,7 @@ class Relay:
         wire, form = event.wire, part.form
         if form is None or (wire is not form.wire and not form.fits(wire)):
             form = part.form = self._form(part, wire)
-        self.funnel.emit_delta(form, event.text)
+        self.funnel.emit_delta(form, event.text, wire)
 
     def _form(self, part: Part, wire: Json | None) -> Form:
         """What the deltas of a text have in common."""
@@ -339,7 +339,7 @@ class Relay:
                 return
             self.announce(part.slot)
             form = part.form = form_of(wire, self._input_members(part.slot, draft, wire))
-        self.funnel.emit_delta(form, text)
+        self.funnel.emit_delta(form, text, wire)
 
     def input(self, slot: Slot, draft: Draft, wire: Json | None = None) -> None:
         """Any other event of a call's input."""

@@ -65,13 +65,14 @@ def follow(scribe: Scribe, delta: Delta) -> bool:
     ):
         return False
     wire = event.wire
-    if delta.logprobs != like.logprobs or delta.obfuscation != like.obfuscation:
+    told_anew = delta.logprobs != like.logprobs
+    if told_anew or delta.obfuscation != like.obfuscation:
         if not _is_alike(delta, like, scribe.limits.json_depth):
             return False
         wire = dict(wire or {})
         if delta.obfuscation is not UNSET:
             wire["obfuscation"] = delta.obfuscation
-        if delta.logprobs:
+        if told_anew and delta.logprobs:
             try:
                 wire["logprobs"] = _value(delta.logprobs)
             except DecodeError:  # its strings were not looked at before
@@ -93,9 +94,9 @@ def learn(scribe: Scribe, delta: Delta, events: list[Event]) -> None:
 
 def _is_alike(delta: Delta, like: Delta, depth: int) -> bool:
     """Whether the same goes with both texts, and is not nested so deep that it has to be looked at."""
+    if (delta.obfuscation is UNSET) is not (like.obfuscation is UNSET):
+        return False
+    if delta.logprobs == like.logprobs:
+        return True
     brackets = bytes(delta.logprobs)
-    return (
-        (delta.obfuscation is UNSET) == (like.obfuscation is UNSET)
-        and bool(delta.logprobs) == bool(like.logprobs)
-        and brackets.count(b"[") + brackets.count(b"{") < depth
-    )
+    return bool(delta.logprobs) == bool(like.logprobs) and brackets.count(b"[") + brackets.count(b"{") < depth

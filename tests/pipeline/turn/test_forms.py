@@ -49,6 +49,13 @@ def test_a_wire_without_events_of_its_own_has_a_form_too() -> None:
         ({"x": 1}, {}),
         ({"error": "no"}, {"defects": []}),
         ({"delta": "no", "sequence_number": 5, "x": 1}, {"x": 1}),
+        ({"obfuscation": "x"}, {"obfuscation": "é%b"}),
+        ({"obfuscation": "x", "y": 1}, {"obfuscation": "x", "y": True}),
+        ({"y": 1, "obfuscation": "x"}, {"obfuscation": "x", "y": 1}),
+        ({"obfuscation": "x"}, {"obfuscation": 1}),
+        ({"obfuscation": "x"}, {"y": 1}),
+        ({"obfuscation": "x"}, {}),
+        ({"obfuscation": None}, {"obfuscation": ["x"]}),
     ],
 )
 def test_what_differs_stays_different(one: Json, other: Json) -> None:
@@ -61,9 +68,23 @@ def test_what_differs_stays_different(one: Json, other: Json) -> None:
 def test_members_behind_the_text_stay_there() -> None:
     funnel = Funnel()
     members: dict[str, Any] = {"type": "t\n", "delta": "", "output_index": 0, "a": [1], "b": {}}
-    funnel.emit_delta(form_of(None, members), '"')
+    funnel.emit_delta(form_of(None, members), '"', None)
     assert funnel.out[0].event == ""
     assert funnel.out[0].data == b'{"type":"t\\n","delta":"\\"","output_index":0,"a":[1],"b":{},"sequence_number":0}'
+
+
+def test_padding_is_each_deltas_own_in_the_window_too() -> None:
+    wires = [{**UP, "obfuscation": words} for words in ("", "x", "\0")]
+    told, held = Funnel(), Funnel()
+    held.hold(0, Limits())
+    form = form_of(wires[0], {**wires[0], "output_index": 0, "delta": ""})
+    for funnel in (told, held):
+        for wire in wires:
+            assert form.fits(wire)
+            funnel.emit_delta(form, "é", wire)
+    held.release(0)
+    assert held.out == told.out
+    assert [msgspec.json.decode(frame.data)["obfuscation"] for frame in told.out] == ["", "x", "\0"]
 
 
 @pytest.mark.parametrize(("muted", "made"), [(False, 2), (True, 0)])
@@ -72,9 +93,9 @@ def test_texts_wait_in_the_window_like_other_frames(*, muted: bool, made: int) -
     forms = [form_of(None, {"type": "t", "output_index": index, "delta": ""}) for index in (0, 1)]
     funnel.hold(1, Limits(deferred_entries=1))
     for form in forms:
-        funnel.emit_delta(form, "x")
+        funnel.emit_delta(form, "x", None)
     assert (len(funnel.out), funnel.exceeded) == (made // 2, None)
-    funnel.emit_delta(forms[1], "y")
+    funnel.emit_delta(forms[1], "y", None)
     assert funnel.exceeded == "deferred_entries"
     funnel.release(1)
     assert len(funnel.out) == made + made // 2
