@@ -1,5 +1,7 @@
 """Commands that need a server and no fleet; what they say when there is none, or when the configuration is wrong."""
 
+import contextlib
+import io
 import json
 import os
 import socket
@@ -19,7 +21,8 @@ from workers.commands import submit
 from workers.commands.index import build
 from workers.commands.session import embedded_port
 from workers.commands.settings import without_password
-from workers.commands.up import invitation
+from workers.commands.up import invitation, run_roles
+from workers.supervisor import Role
 
 
 @pytest.fixture(autouse=True)
@@ -263,6 +266,15 @@ def test_an_embedded_server_that_is_gone_is_not_used(folder: Path) -> None:
 def test_processes_that_cannot_share_a_port_are_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOLDLINE_SERVICE_PORT", "9100")
     assert "service.port: the processes of up cannot share port 9100" in run("up", code=78).stderr
+
+
+def test_a_server_that_other_commands_do_not_look_for_is_told_with_its_address(folder: Path) -> None:
+    roles = [Role(name="ends", command=(sys.executable, "-c", "import sys; sys.exit(78)"))]
+    for data, expected in ((Path("elsewhere"), 1), (Path(".foldline"), 0)):
+        with pytest.raises(SystemExit), contextlib.redirect_stdout(io.StringIO()) as told:
+            run_roles(roles, data)
+        port = (folder / data / "server.port").read_text()
+        assert told.getvalue().count(f"give them FOLDLINE_REDIS_URL=redis://127.0.0.1:{port}/0") == expected
 
 
 def test_what_is_no_folder_for_the_servers_data_is_refused_in_words(folder: Path) -> None:

@@ -67,6 +67,8 @@ def run_roles(roles: list[Role], data: Path) -> int:
             running = server.start()
             environ[URL_VARIABLE] = running.url
             sink("server", f"listens at {running.url}, data in {data}")
+            if data.absolute() != DATA.absolute():
+                sink("server", f"other commands look for it in {DATA}: give them {URL_VARIABLE}={running.url}")
         supervisor = Supervisor(roles, sink=sink, environ=environ, server=server)
         asyncio.run(_until_signal(supervisor))
     except EmbeddedServerError as error:
