@@ -64,7 +64,12 @@ class Turn:
         self._started_once = False
 
     def push(self, event: Event, producer: str = INGEST) -> Output:
-        """Take one event and return what it made. Strict: raises `WireError`; lenient: never, for upstream's faults.
+        """Feed one event and take what it made."""
+        self.feed(event, producer)
+        return self.take()
+
+    def feed(self, event: Event, producer: str = INGEST) -> None:
+        """Take one event in. Strict: raises `WireError`; lenient: never, for upstream's faults.
 
         `producer` says whose it is: events of whoever answers calls are no part of the upstream's stream. What follows the
         terminal makes nothing.
@@ -77,7 +82,7 @@ class Turn:
         elif self._strict:
             self._validator.check(event)
         if self.status != "running":
-            return Output()
+            return
         try:
             handle(self, event)
         except LimitExceeded as exceeded:
@@ -89,10 +94,12 @@ class Turn:
             if self._strict:
                 raise WireError(_unforeseen(fault, self.turn, event.seq)) from fault
             self._fail(event, "unreadable_event", f"event {event.seq} could not be read: {type(fault).__name__}")
-        funnel = self._funnel
-        if (bound := funnel.exceeded) is not None and self.status == "running":
+        if (bound := self._funnel.exceeded) is not None and self.status == "running":
             self._fail(event, bound, str(LimitExceeded(bound, getattr(self._limits, bound))))
-        frames, funnel.out = funnel.out, []
+
+    def take(self) -> Output:
+        """Give what was made since the last take."""
+        frames, self._funnel.out = self._funnel.out, []
         blocks, self._blocks = self._blocks, []
         return Output(frames, blocks)
 

@@ -126,9 +126,10 @@ class _Decoding:
             yield event
 
     def _push(self, machine: Turn, events: Iterable[Event]) -> None:
-        taken, frames, blocks, push = self._events, self._frames, self._blocks, machine.push
+        taken, feed = self._events, machine.feed
         for event in events:
             taken.append(event)
-            output = push(event)
-            frames += output.frames
-            blocks += output.blocks
+            feed(event)
+        output = machine.take()
+        self._frames += output.frames
+        self._blocks += output.blocks

@@ -21,6 +21,7 @@ _PARTS: dict[str, tuple[Track, str]] = {
     "refusal": ("refusal", "refusal"),
     "thinking": ("reasoning", "thinking"),
 }
+_CAN_BE_EMPTY = frozenset({str, list, dict})
 _COMPLETION = "chat.completion"
 _OF_CHUNK = frozenset({"choices", "usage", "error"})
 _OF_CHOICE = frozenset({"index", "delta", "message", "finish_reason", "usage", "logprobs", "error"})
@@ -31,7 +32,7 @@ _OF_DELTA = frozenset(
 
 def says(value: object) -> bool:
     """Whether a member says anything: nulls and empty values fill the place of members that are not there."""
-    return value is not None and value not in ("", [], {})
+    return value is not None and (bool(value) or type(value) not in _CAN_BE_EMPTY)
 
 
 class Delta(msgspec.Struct):
