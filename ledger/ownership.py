@@ -6,8 +6,8 @@ States: free (released, or the lease has run out) and held. `raise_owner` leads 
 prolongs, `release_owner` frees at once.
 Time: the server's. A lapsed lease that nobody has taken is renewed by its holder under the same token.
 Loss: a repeated `raise_owner` with the same nonce answers as the first one did; a repeated release is ALREADY.
-Failure: `idle_raises` counts the take-overs after which nothing was committed before the lease ran out again. Where it grows, some turn
-kills its owners; the new owner then writes down what it is about to fold (`retention.suspect`), and its successor finds it here.
+Failure: `idle_raises` counts the take-overs with turns in flight after which nothing was committed before the lease ran out again. Where it
+grows, some turn kills its owners; the new owner then writes down what it is about to fold (`retention.suspect`), and its successor finds it here.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Raised:
     inflight: tuple[str, ...]
     """Turns with events that are not folded to their end, by their first log entry."""
     idle_raises: int
-    """Take-overs in a row, this one included, before which an owner's lease ran out and nothing had been committed."""
+    """Take-overs in a row, this one included, before which an owner's lease ran out with turns in flight and nothing committed."""
     suspect: str
     """The turn that the last owner was folding with care when it was lost; "" when there was none."""
     suspect_entry: str

@@ -13,6 +13,7 @@ local committed = redis.call('HMGET', KEYS[2], 'log', 'blocks', 'suspect', 'susp
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local token, idle = owner[2] or '', tonumber(owner[6]) or 0
+local inflight = redis.call('ZRANGE', KEYS[3], 0, -1)
 local position = (ARGV[4] == 'log' and committed[1] or ARGV[4] == 'blocks' and committed[2]) or '0-0'
 
 if string.match(token, ':(.*)$') == ARGV[2] then
@@ -21,8 +22,8 @@ else
   local remaining = (tonumber(owner[4]) or 0) - now
   if remaining > 0 then return {'NOT_FREE', owner[3], remaining} end
   local epoch = (tonumber(owner[1]) or 0) + 1
-  if position ~= (owner[5] or '0-0') then
-    idle = 0
+  if position ~= (owner[5] or '0-0') or #inflight == 0 then
+    idle = 0 -- whoever had no turn to fold was not lost at one
   elseif token ~= '' then
     idle = idle + 1 -- its owner was lost, not released, and had committed nothing
   end
@@ -31,4 +32,4 @@ else
     'seen', position, 'idle_raises', idle)
 end
 return {'RAISED', token, committed[1] or '0-0', committed[2] or '0-0', idle, committed[3] or '', committed[4] or '',
-  tonumber(committed[5]) or 0, redis.call('ZRANGE', KEYS[3], 0, -1)}
+  tonumber(committed[5]) or 0, inflight}

@@ -3,7 +3,7 @@ import pytest
 from ledger import ownership
 from ledger.errors import UnexpectedReply
 from ledger.ownership import NotFree, Raised, ReleaseStatus, RenewStatus
-from ledger.records import OwnerRecord
+from ledger.records import OwnerRecord, TurnState
 from tests.ledger.conftest import LEASE_MS, Bench, effect
 
 
@@ -113,13 +113,13 @@ def test_a_released_partition_is_free_at_once(bench: Bench) -> None:
 
 def test_take_overs_that_moved_nothing_are_counted(bench: Bench) -> None:
     bench.raised("a")
+    turn, token = bench.claimed()
+    entry = bench.publish(turn, token, 0).entry
     counted = []
     for nonce in "bcd":
         lose(bench)
         counted.append(bench.raised(nonce).idle_raises)
     assert counted == [1, 2, 3]
-    turn, token = bench.claimed()
-    entry = bench.publish(turn, token, 0).entry
     bench.commit(bench.batch("0-0", [entry], effect(turn)))
     lose(bench)
     assert bench.raised("e").idle_raises == 0, "something was committed"
@@ -127,8 +127,23 @@ def test_take_overs_that_moved_nothing_are_counted(bench: Bench) -> None:
     assert bench.raised("f").idle_raises == 1
 
 
+def test_an_owner_that_had_no_turn_to_fold_was_not_lost_at_one(bench: Bench) -> None:
+    for nonce in "abcde":
+        assert bench.raised(nonce).idle_raises == 0
+        lose(bench)
+    turn, token = bench.claimed()
+    entry = bench.publish(turn, token, 0).entry
+    assert bench.raised("f").idle_raises == 1
+    lose(bench)
+    assert bench.raised("g").idle_raises == 2
+    bench.commit(bench.batch("0-0", [entry], effect(turn, state=TurnState.COMPLETED)))
+    lose(bench)
+    assert bench.raised("h").idle_raises == 0
+
+
 def test_a_release_does_not_count_as_a_lost_owner(bench: Bench) -> None:
     bench.raised("a")
+    bench.publish(*bench.claimed(), 0)
     lose(bench)
     assert bench.raised("b").idle_raises == 1
     release(bench, bench.token)
