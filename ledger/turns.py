@@ -213,7 +213,7 @@ def submit(keys: Keyspace, new: NewTurn, *, tenant_limit: int, partition_limit: 
             new.tenant,
             tenant_limit,
             partition_limit,
-            min(new.limits.queue_ms, new.limits.turn_ms),
+            min(new.limits.silence_ms if new.external_token else new.limits.queue_ms, new.limits.turn_ms),
             SERIAL_MS if new.serial else 0,
             new.parent,
             new.external_token,

@@ -58,6 +58,15 @@ def test_a_turn_that_nobody_takes_is_due(bench: Bench) -> None:
     assert due(bench, turn) is None, "it was taken after all"
 
 
+def test_a_turn_that_its_producer_holds_from_the_start_is_looked_at_for_silence_and_not_for_being_taken(
+    bench: Bench,
+) -> None:
+    changes = limits(silence_ms=5_000, queue_ms=40_000)
+    outside, queued = bench.submit(limits=changes, external_token=first_token("aa")), bench.submit(limits=changes)
+    assert deadline(bench, outside) == bench.record(outside).submitted_at + 5_000
+    assert deadline(bench, queued) == bench.record(queued).submitted_at + 40_000
+
+
 @pytest.mark.parametrize(("changes", "after_ms"), [({"silence_ms": 5_000}, 5_000), ({"turn_ms": 7_000}, 7_000)])
 def test_a_claim_puts_the_deadline_to_the_first_silence_or_the_age(
     bench: Bench, changes: dict[str, int], after_ms: int
