@@ -25,9 +25,11 @@ from ledger.records import (
     FrameEntry,
     LogEntry,
     Positions,
+    TurnRecord,
     TurnState,
     frame_entries,
     log_entries,
+    turn_record,
 )
 from ledger.replies import as_int, as_pairs, as_text, as_texts
 
@@ -334,6 +336,22 @@ def read_entries(keys: Keyspace, partition: int, ids: Sequence[str]) -> Call[lis
         msg = f"at most {SLICE} entries are read in one call, not {len(ids)}"
         raise ValueError(msg)
     return Call("read_entries", (keys.log(partition),), tuple(ids), log_entries)
+
+
+def read_past(
+    keys: Keyspace, partition: int, turns: Sequence[str], *, upto: str, bytes_max: int
+) -> Call[list[tuple[TurnRecord | None, list[LogEntry] | None]]]:
+    """Read for each turn its record and, if it is not over, its log entries up to a position.
+
+    None instead of entries: some are trimmed, or the answer has no room for them (`commands.SLICE` entries, so many bytes); they are to be
+    read by `entries_of` and `read_entries` then.
+    """
+
+    def decode(reply: Any) -> list[tuple[TurnRecord | None, list[LogEntry] | None]]:
+        return [(turn_record(fields), None if past is None else log_entries(past)) for fields, past in reply]
+
+    names = [name for turn in turns for name in (keys.turn(turn), keys.entries(turn))]
+    return Call("read_past", (keys.log(partition), *names), (upto, SLICE, bytes_max), decode)
 
 
 def read_frames(keys: Keyspace, turn: str, *, after: int, count: int = 1000) -> Call[list[FrameEntry]]:

@@ -10,6 +10,7 @@ Failure: `idle_raises` counts the take-overs with turns in flight after which no
 grows, some turn kills its owners; the new owner then writes down what it is about to fold (`retention.suspect`), and its successor finds it here.
 """
 
+import json
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -127,9 +128,28 @@ def release_owner(keys: Keyspace, *, role: str, partition: int, token: str) -> C
     return Call("release", (keys.owner(role, partition),), (token,), lambda reply: ReleaseStatus(as_text(reply)))
 
 
-def tell_freed(keys: Keyspace, *, role: str, sharded: bool = False) -> Call[int]:
-    """Tell the role's workers that partitions were given up, best effort: whoever misses it finds them a heartbeat later."""
-    return Call("SPUBLISH" if sharded else "PUBLISH", (keys.freed(role),), ("",), as_int, script=False)
+class Told(StrEnum):
+    """What a role's workers tell each other about a partition."""
+
+    FREED = "freed"
+    """It was given up."""
+    SERVED = "served"
+    """Its new owner has what it needs, and serves it."""
+
+
+def tell(keys: Keyspace, *, role: str, told: Told, partition: int, sharded: bool = False) -> Call[int]:
+    """Tell the role's workers, best effort: whoever misses it finds out a heartbeat later."""
+    payload = json.dumps({told.value: partition})
+    return Call("SPUBLISH" if sharded else "PUBLISH", (keys.freed(role),), (payload,), as_int, script=False)
+
+
+def read_told(payload: str | bytes) -> tuple[Told, int] | None:
+    """Read what was told; None for what no worker of this version says, of which no more is known than that something changed."""
+    try:
+        ((word, partition),) = json.loads(payload).items()
+        return Told(word), int(partition)
+    except (ValueError, TypeError, AttributeError):
+        return None
 
 
 def read_owner(keys: Keyspace, *, role: str, partition: int) -> Call[OwnerRecord]:

@@ -13,7 +13,7 @@ def as_text(value: Any) -> str:
 
 def as_texts(value: Any) -> list[str]:
     """A reply that lists texts."""
-    return [as_text(item) for item in value or ()]
+    return [item if type(item) is str else as_text(item) for item in value or ()]
 
 
 def as_int(value: Any) -> int:

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from ledger import log, turns
@@ -241,6 +243,58 @@ def test_trimmed_entries_are_missing_from_what_is_read(bench: Bench) -> None:
     bench.client.xdel(bench.keys.log(bench.partition), ids[1])
     entries = bench.run(log.read_entries(bench.keys, bench.partition, ids))
     assert [entry.id for entry in entries] == [ids[0], ids[2]]
+
+
+def read_past(
+    bench: Bench, *turns: str, upto: str = "9999999999999-0", bytes_max: int = 1 << 20
+) -> list[tuple[Any, Any]]:
+    """Ids of the records and of the entries that are read of turns."""
+    call = log.read_past(bench.keys, bench.partition, turns, upto=upto, bytes_max=bytes_max)
+    return [
+        (record and record.id, None if past is None else [entry.id for entry in past])
+        for record, past in bench.run(call)
+    ]
+
+
+def test_the_past_of_turns_is_read_together_up_to_a_position(bench: Bench) -> None:
+    turn, token = bench.claimed()
+    other, its_token = bench.claimed()
+    ids = [bench.publish(turn, token, number).entry for number in range(3)]
+    its = [bench.publish(other, its_token, 0).entry]
+    assert read_past(bench, turn, other) == [(turn, ids), (other, its)]
+    assert read_past(bench, other, turn, upto=ids[1]) == [(other, []), (turn, ids[:2])]
+    ((record, entries),) = bench.run(log.read_past(bench.keys, bench.partition, [turn], upto=ids[2], bytes_max=1000))
+    assert record == bench.record(turn)
+    assert entries == bench.run(log.read_entries(bench.keys, bench.partition, ids))
+
+
+def test_turns_that_are_over_or_unknown_have_no_past_to_fold(bench: Bench) -> None:
+    turn, token = bench.claimed()
+    bench.publish(turn, token, 0)
+    bench.client.hset(bench.keys.turn(turn), "state", TurnState.COMPLETED.value)
+    unknown = bench.turn_id()
+    assert read_past(bench, turn, unknown) == [(turn, None), (None, None)]
+
+
+def test_a_past_that_is_trimmed_is_not_told_as_if_it_were_whole(bench: Bench) -> None:
+    turn, token = bench.claimed()
+    ids = [bench.publish(turn, token, number).entry for number in range(3)]
+    bench.client.xdel(bench.keys.log(bench.partition), ids[1])
+    assert read_past(bench, turn) == [(turn, None)]
+    assert read_past(bench, turn, upto=ids[0]) == [(turn, ids[:1])]
+
+
+def test_a_past_that_has_no_room_in_the_answer_is_left_out_of_it(bench: Bench) -> None:
+    turn, token = bench.claimed()
+    other, its_token = bench.claimed()
+    ids = [bench.publish(turn, token, number).entry for number in range(3)]
+    its = [bench.publish(other, its_token, 0).entry]
+    size = bench.record(turn).bytes
+    assert read_past(bench, turn, other, bytes_max=size) == [(turn, ids), (other, None)]
+    assert read_past(bench, turn, other, bytes_max=size - 1) == [(turn, None), (other, its)]
+    for number in range(3, 1001):
+        bench.publish(turn, token, number)
+    assert read_past(bench, turn, other) == [(turn, None), (other, its)]
 
 
 def test_too_many_entries_are_not_asked_for_in_one_call() -> None:

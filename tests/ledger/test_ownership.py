@@ -2,8 +2,13 @@ import pytest
 
 from ledger import ownership
 from ledger.errors import UnexpectedReply
+<<<<<<< HEAD
 from ledger.ownership import NotFree, Raised, ReleaseStatus, RenewStatus
 from ledger.records import OwnerRecord, TurnState
+=======
+from ledger.ownership import NotFree, Raised, ReleaseStatus, RenewStatus, Told
+from ledger.records import OwnerRecord
+>>>>>>> ff379c6 (wip)
 from tests.ledger.conftest import LEASE_MS, Bench, effect
 
 
@@ -189,10 +194,22 @@ def test_what_no_script_answers_is_an_error() -> None:
         call.decode(["WHAT"])
 
 
-def test_whoever_listens_hears_that_partitions_were_given_up(bench: Bench) -> None:
-    assert bench.run(ownership.tell_freed(bench.keys, role="fold")) == 0
+def test_whoever_listens_hears_what_became_of_a_partition(bench: Bench) -> None:
+    freed = ownership.tell(bench.keys, role="fold", told=Told.FREED, partition=7)
+    assert bench.run(freed) == 0
     with bench.client.pubsub() as listener:
         listener.subscribe(bench.keys.freed("fold"))
         listener.get_message(timeout=5)
-        assert bench.run(ownership.tell_freed(bench.keys, role="fold")) == 1
-    assert ownership.tell_freed(bench.keys, role="fold", sharded=True).name == "SPUBLISH"
+        for told in Told:
+            assert bench.run(ownership.tell(bench.keys, role="fold", told=told, partition=7)) == 1
+            message = listener.get_message(timeout=5)
+            assert message is not None
+            assert ownership.read_told(message["data"]) == (told, 7)
+    assert ownership.tell(bench.keys, role="fold", told=Told.FREED, partition=7, sharded=True).name == "SPUBLISH"
+
+
+@pytest.mark.parametrize(
+    "payload", ["", "7", "[]", "{}", '{"freed": "x"}', '{"freed": null}', '{"eaten": 7}', '{"a": 1, "b": 2}']
+)
+def test_what_another_version_tells_is_no_more_than_a_sign(payload: str) -> None:
+    assert ownership.read_told(payload) is None

@@ -10,7 +10,7 @@ import pytest
 from ledger.commands import Call, Scripts
 from ledger.errors import Unavailable
 from ledger.log import append_if_tail
-from ledger.ownership import Raised, raise_owner
+from ledger.ownership import Raised, Told, raise_owner, read_told
 from ledger.records import TurnState
 from ledger.turns import request_cancel
 from pipeline.codec import encode_batch
@@ -205,6 +205,21 @@ async def test_a_stopping_process_hands_over_in_the_middle_of_a_turn(redis_url: 
             await wait_until(lambda: bench.ended(turn), "the end of the turn")
     assert await bench.frames(turn) == undisturbed
     await bench.close()
+
+
+async def test_a_process_tells_of_each_partition_that_it_serves_it(bench: Bench) -> None:
+    told: set[object] = set()
+    async with bench.client.pubsub() as listener:
+        await listener.subscribe(KEYS.freed("fold"))
+        await listener.get_message(timeout=5)
+        async with process(bench):
+
+            async def both_are_told() -> bool:
+                message = await listener.get_message(ignore_subscribe_messages=True, timeout=0.1)
+                told.add(read_told(message["data"]) if message else None)
+                return told >= {(Told.SERVED, 0), (Told.SERVED, 1)}
+
+            await wait_until(both_are_told, "both partitions")
 
 
 async def test_a_server_restart_ends_no_turn() -> None:

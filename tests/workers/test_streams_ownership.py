@@ -1,13 +1,13 @@
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
 
 from ledger.commands import Scripts
 from ledger.keys import Keyspace
-from ledger.ownership import Raised, raise_owner, read_owner
+from ledger.ownership import Raised, raise_owner, read_owner, release_owner
 from tests.support.servers import Server
 from tests.support.waiting import wait_until
 from workers.config import RedisConfig
@@ -26,9 +26,12 @@ class Served:
     def __init__(self) -> None:
         self.log: list[tuple[str, int]] = []
         self.breaks_at: int | None = None
+        self.tell_served: Callable[[int], None] | None = None
 
     async def on_acquired(self, partition: int, raised: Raised) -> None:
         self.log.append(("acquired", partition))
+        if self.tell_served is not None:
+            self.tell_served(partition)
         if partition == self.breaks_at:
             raise RuntimeError("cannot serve")
 
@@ -42,7 +45,7 @@ class Served:
 class Worker:
     """One process's share of the partitions."""
 
-    def __init__(self, url: str, name: str, lease_ms: int, renew_ms: int) -> None:
+    def __init__(self, url: str, name: str, lease_ms: int, renew_ms: int, one_by_one: bool) -> None:
         config = RedisConfig(url=url, block_ms=300, socket_timeout_ms=1000, partitions=8)
         clock = SystemClock()
         self.client = connect(config)
@@ -61,6 +64,7 @@ class Worker:
             worker=name,
             lease_ms=lease_ms,
             renew_ms=renew_ms,
+            one_by_one=one_by_one,
         )
         self.stop = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
@@ -88,8 +92,10 @@ class Worker:
 
 
 @asynccontextmanager
-async def fleet(url: str, *names: str, lease_ms: int = 600, renew_ms: int = 100) -> AsyncIterator[list[Worker]]:
-    workers = [Worker(url, name, lease_ms, renew_ms) for name in names]
+async def fleet(
+    url: str, *names: str, lease_ms: int = 600, renew_ms: int = 100, one_by_one: bool = False
+) -> AsyncIterator[list[Worker]]:
+    workers = [Worker(url, name, lease_ms, renew_ms, one_by_one) for name in names]
     try:
         yield workers
     finally:
@@ -157,6 +163,78 @@ async def test_what_a_worker_gives_up_is_taken_by_another_without_waiting_for_a_
         await wait_until(lambda: counts(a, b) == [4, 4], "two halves")
         a.stop.set()
         await wait_until(lambda: counts(b) == [8], "everything")
+
+
+async def halves(a: Worker, b: Worker) -> None:
+    """Let two workers that never wait for a heartbeat share the partitions."""
+    await a.start()
+    await wait_until(lambda: counts(a) == [8], "all partitions")
+    for worker in (a, b):
+        worker.served.tell_served = worker.partitions.tell_served
+    await b.start()
+    a.partitions._again.set()
+    await wait_until(lambda: counts(a, b) == [4, 4], "two halves")
+
+
+async def test_partitions_that_need_time_are_kept_until_those_before_them_are_served(redis_url: str) -> None:
+    async with fleet(redis_url, "a", "b", lease_ms=3 * SELDOM_MS, renew_ms=SELDOM_MS, one_by_one=True) as (a, b):
+        await halves(a, b)
+        b.served.tell_served = None
+        b.served.log.clear()
+        a.stop.set()
+        for taken in (2, 3):
+            await wait_until(lambda so_far=taken: len(b.served.log) == so_far, "what is handed over")
+            assert len(a.partitions.owned) == 4 - taken, "served by the one that stops until its turn has come"
+            b.partitions.tell_served(b.served.log[taken - 2][1])
+        await wait_until(lambda: counts(b) == [8], "everything")
+        assert a.task is not None
+        await a.task
+
+
+async def test_where_nobody_tells_that_it_serves_everything_is_handed_over_a_heartbeat_later(redis_url: str) -> None:
+    async with fleet(redis_url, "a", "b", lease_ms=SELDOM_MS, one_by_one=True) as (a, b):
+        await a.start()
+        await b.start()
+        await wait_until(lambda: counts(a, b) == [4, 4], "two halves")
+        a.stop.set()
+        await wait_until(lambda: counts(b) == [8], "everything")
+
+
+async def test_a_lone_worker_waits_for_nobody_when_it_stops(redis_url: str) -> None:
+    async with fleet(redis_url, "a", lease_ms=3 * SELDOM_MS, renew_ms=SELDOM_MS, one_by_one=True) as (a,):
+        await a.start()
+        await wait_until(lambda: counts(a) == [8], "all partitions")
+        a.stop.set()
+        await wait_until(lambda: a.task is not None and a.task.done(), "its end")
+
+
+async def test_a_sign_of_another_version_makes_a_worker_look_around(redis_url: str) -> None:
+    async with fleet(redis_url, "a", lease_ms=3 * SELDOM_MS, renew_ms=SELDOM_MS) as (a,):
+        call = raise_owner(KEYS, role="test", partition=3, worker="other", nonce="n", lease_ms=SELDOM_MS)
+        other = await Scripts(a.client).run(call)
+        assert isinstance(other, Raised)
+        await a.start()
+        await wait_until(lambda: counts(a) == [7], "the others")
+        await Scripts(a.client).run(release_owner(KEYS, role="test", partition=3, token=other.token))
+
+        async def heard() -> bool:
+            return bool(await a.client.execute_command("PUBLISH", KEYS.freed("test"), "") == 1)
+
+        await wait_until(heard, "somebody to listen")
+        await wait_until(lambda: counts(a) == [8], "the one that was given up")
+
+
+async def test_a_release_that_the_server_refuses_is_left_to_the_lease(redis_url: str) -> None:
+    async with fleet(redis_url, "a") as (a,):
+        await a.start()
+        await wait_until(lambda: counts(a) == [8], "all partitions")
+        await a.keeper.stop()
+        await a.client.execute_command("SET", KEYS.owner("test", 5), "damaged")
+        a.stop.set()
+        await wait_until(lambda: a.task is not None and a.task.done(), "its end")
+        assert a.task is not None
+        assert a.task.exception() is None
+        assert a.served.log.count(("released", 5)) == 1
 
 
 async def test_a_lease_that_is_waited_for_is_looked_at_when_it_runs_out(redis_url: str) -> None:

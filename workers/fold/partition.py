@@ -11,13 +11,13 @@ under the same mark, and ended. The mark counts the owners that are lost at it; 
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import structlog
 
 from ledger.commands import Call
-from ledger.log import CommitReply, CommitStatus, TakeStatus, adopt, commit, take_log
+from ledger.log import CommitReply, CommitStatus, TakeStatus, adopt, commit, read_past, take_log
 from ledger.ownership import Raised
 from ledger.records import START, LogEntry, TurnRecord, position_key
 from ledger.retention import suspect
@@ -26,7 +26,7 @@ from workers.fold.batch import Batch
 from workers.fold.context import Context
 from workers.fold.hints import Hints
 from workers.fold.live import Live
-from workers.fold.rebuild import machine_before, read_ahead, rebuild, what_was_told
+from workers.fold.rebuild import machine_before, rebuild, what_was_told
 from workers.observability import logs, metrics
 from workers.runtime import entropy, failpoints
 from workers.runtime.clock import perf_s
@@ -35,8 +35,10 @@ CAREFUL_FROM = 3
 """Take-overs in a row without a commit, from which on entries are folded one at a time, each marked first."""
 REMEMBERED_ENDS = 4_096
 """Ended turns that are remembered, so that a late entry of one costs no look-up."""
-READ_AHEAD_TURNS = 16
-"""Turns in flight that are read side by side when a partition is taken over."""
+READ_AHEAD_TURNS = 8
+"""Turns in flight that are read by one call when a partition is taken over, since each answer of the server takes its time."""
+READ_AHEAD_BYTES = 256 * 1024
+"""Of their events so much comes with it; a turn that has no room there is read slice by slice, when its time has come."""
 STEP_EVENTS = 200
 """Events folded in one go, before other partitions of the process get their turn."""
 
@@ -48,13 +50,21 @@ class PartitionGoneError(Exception):
 class Partition:
     """One partition under one token."""
 
-    def __init__(self, context: Context, number: int, raised: Raised) -> None:
+    def __init__(
+        self,
+        context: Context,
+        number: int,
+        raised: Raised,
+        *,
+        on_serving: Callable[[int], None] = lambda _: None,
+    ) -> None:
         self.number = number
         self.token = raised.token
         self.turns: dict[str, Live] = {}
         self.is_serving = False
         self._context = context
         self._raised = raised
+        self._on_serving = on_serving
         self._log_key = context.keys.log(number)
         self._held = raised.log_position
         self._batch = Batch(prev=raised.log_position)
@@ -82,6 +92,7 @@ class Partition:
         try:
             await self._prepare()
             self.is_serving = True
+            self._on_serving(self.number)
             while not self._stopping.is_set():
                 await self._step()
             await self._settle()
@@ -123,9 +134,10 @@ class Partition:
         self._context.news.watch(self._log_key, self._held)
 
     async def _bring_back(self, turns: Sequence[str], *, careful: bool) -> None:
-        """Read turns side by side, since each answer of the server takes its time; then fold one after the other."""
-        keys, upto, run = self._context.keys, self._raised.log_position, self._context.run
-        past = await asyncio.gather(*(read_ahead(keys, turn, upto, run) for turn in turns))
+        """Read turns together; then fold one after the other."""
+        upto = self._raised.log_position
+        call = read_past(self._context.keys, self.number, turns, upto=upto, bytes_max=READ_AHEAD_BYTES)
+        past = await self._context.run(call)
         for turn, (record, ahead) in zip(turns, past, strict=True):
             await self._refold(turn, record, ahead, careful=careful)
             await asyncio.sleep(0)

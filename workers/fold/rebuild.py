@@ -20,9 +20,6 @@ from workers.observability import logs
 
 T = TypeVar("T")
 
-READ_AHEAD_BYTES = 256 * 1024
-"""A turn with more in its log is read slice by slice, when its time has come."""
-
 
 class Runner(Protocol):
     """How a ledger call is run; it waits while the server is away."""
@@ -38,20 +35,6 @@ class Rebuilt:
 
     live: Live
     code: str = ""
-
-
-async def read_ahead(
-    keys: Keyspace, turn: str, upto: str, run: Runner
-) -> tuple[TurnRecord | None, list[LogEntry] | None]:
-    """A turn's record and, where they are few and small, its entries up to the position, for `rebuild`."""
-    record = await run(read_turn(keys, turn))
-    if record is None or record.state.is_terminal or record.bytes > READ_AHEAD_BYTES:
-        return record, None
-    ids = await _ids(keys, record, upto, run)
-    if len(ids) > SLICE:
-        return record, None
-    entries = await run(read_entries(keys, keys.partition_of_turn(turn), ids)) if ids else []
-    return record, entries if len(entries) == len(ids) else None
 
 
 async def rebuild(

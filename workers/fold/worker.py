@@ -49,6 +49,7 @@ class FoldWorker:
             guard=self.context.guard,
             clock=clock,
             worker=self.context.worker,
+            one_by_one=True,
             **times,
         )
         self._serving: dict[int, tuple[Partition, asyncio.Task[None]]] = {}
@@ -81,7 +82,7 @@ class FoldWorker:
 
     async def on_acquired(self, partition: int, raised: Raised) -> None:
         """Begin to serve a partition."""
-        served = Partition(self.context, partition, raised)
+        served = Partition(self.context, partition, raised, on_serving=self.ownership.tell_served)
         self._serving[partition] = (served, asyncio.create_task(self._serve(served)))
 
     async def on_release(self, partition: int) -> None:

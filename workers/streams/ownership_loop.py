@@ -2,18 +2,22 @@
 
 Each worker sends heartbeats and reads who else is alive. By its rank among them it knows its share; it takes free partitions
 up to the share and hands back what is above it. A partition whose lease ran out is taken over, unless the guard says that
-leases mean nothing now; one that was released or never owned is nobody's, and is taken at any time. A graceful stop hands
-everything over at once.
+leases mean nothing now; one that was released or never owned is nobody's, and is taken at any time.
 
-Time: a worker looks around with each heartbeat; sooner where another tells that it gave partitions up, and where a lease runs out that
-it waits for. Both only save time: the heartbeat finds everything.
+A graceful stop hands everything over. Where a new owner needs time before it serves (it rebuilds turns), partitions go a few at a time,
+the next when one of those is served again: so each stands still for the time that it needs itself, not for that of all before it.
+
+Time: a worker looks around with each heartbeat; sooner where another tells that it gave a partition up, and where a lease runs out that
+it waits for. Both only save time: the heartbeat finds everything. Nobody waits longer than a heartbeat to be told that a partition is
+served; after that the rest goes at once.
 """
 
 import asyncio
 import contextlib
 import zlib
+from collections.abc import Collection
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import redis.asyncio as aioredis
 
@@ -24,13 +28,16 @@ from ledger.ownership import (
     NotFree,
     Raised,
     RenewStatus,
+    Told,
     heartbeat,
     leave,
+    live_workers,
     raise_owner,
     read_owner,
+    read_told,
     release_owner,
     renew_owner,
-    tell_freed,
+    tell,
 )
 from workers.observability import logs, metrics
 from workers.runtime import entropy
@@ -38,6 +45,7 @@ from workers.runtime.clock import Clock
 from workers.runtime.service import until_set
 from workers.streams.connection import AsyncClient
 from workers.streams.guard import Guard
+from workers.streams.handover import HandOver
 from workers.streams.hints import HintsLost, listen
 from workers.streams.lease import LeaseKeeper
 
@@ -48,6 +56,8 @@ LAPSE_MS = 5
 """How long behind a lease's end it is looked at."""
 LISTEN_AGAIN_S = 1.0
 """Between two tries of the connection on which others tell that they gave partitions up."""
+HANDED_AT_ONCE = 2
+"""Partitions handed to each of the others at a time: one is rebuilt there while the next is committed and released here."""
 RELEASE_TRIES = 3
 """A release that the server does not answer is left to the lease after so many tries."""
 
@@ -84,7 +94,9 @@ class Partitions:
         worker: str,
         lease_ms: int,
         renew_ms: int,
+        one_by_one: bool,
     ) -> None:
+        """``one_by_one``: partitions need time before they are served, and the role says so by ``tell_served``."""
         self._role = role
         self._owner = owner
         self._client = client
@@ -96,13 +108,18 @@ class Partitions:
         self._worker = worker
         self._lease_ms = lease_ms
         self._renew_ms = renew_ms
+        self._one_by_one = one_by_one
         self._owned: dict[int, Raised] = {}
         self._given_up: set[int] = set()
         self._again = asyncio.Event()
         self._freed = asyncio.Event()
         self._sharded = isinstance(client, aioredis.RedisCluster)
-        self._lapse_ms: int | None = None
-        """When the first lease runs out that is waited for."""
+        self._offered: set[int] = set()
+        """What others told they gave up, and was not looked at yet."""
+        self._handover = HandOver(self._give)
+        self._telling: set[asyncio.Task[None]] = set()
+        self._look_at_ms = 0
+        """When all partitions are looked at again: with the heartbeat, or when the first lease runs out that is waited for."""
         self._away = True
         self._log = logs.bind(role=role, worker=worker)
 
@@ -128,6 +145,12 @@ class Partitions:
         self._given_up.add(partition)
         self._again.set()
 
+    def tell_served(self, partition: int) -> None:
+        """What a partition needs is done and it is served from here on: whoever hands over one by one goes on."""
+        task = asyncio.create_task(self._tell(Told.SERVED, partition))
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
     async def run(self, stop: asyncio.Event) -> None:
         """Take, keep and give back until the event is set; then hand everything over and return."""
         listening = asyncio.create_task(self._listen())
@@ -136,26 +159,25 @@ class Partitions:
                 await self._turn()
                 await self._rest(stop)
         finally:
-            listening.cancel()
-            await asyncio.gather(*(self._release(partition) for partition in list(self._owned)))
-            await self._leave()
-            await asyncio.wait({listening})
+            others = await self._leave()
+            await self._hand_over(set(self._owned), others=others, within_ms=self._lease_ms)
+            ending = {listening, *self._telling}
+            for task in ending:
+                task.cancel()
+            await asyncio.wait(ending)
 
     async def _turn(self) -> None:
         """One heartbeat and what follows from it."""
         try:
-            ttl_ms = self._renew_ms * MISSED_HEARTBEATS
-            call = heartbeat(self._keys, role=self._role, worker=self._worker, ttl_ms=ttl_ms)
-            live = await self._scripts.run(call)
+            live = await self._scripts.run(
+                heartbeat(self._keys, role=self._role, worker=self._worker, ttl_ms=self._renew_ms * MISSED_HEARTBEATS)
+            )
             share = fair_share(self._keys.partitions, max(1, len(live)), _rank(self._worker, live))
-            surplus = {*sorted(self._owned)[share:], *self._given_up}
-            self._given_up.clear()
-            await asyncio.gather(*(self._release(partition) for partition in surplus))
-            if surplus:
-                await self._scripts.run(tell_freed(self._keys, role=self._role, sharded=self._sharded))
-            self._lapse_ms = None
-            if len(self._owned) < share:
-                await self._fill(share)
+            given_up, self._given_up = self._given_up, set()
+            await asyncio.gather(*(self._give(partition) for partition in given_up))
+            surplus = set(sorted(self._owned)[share:])
+            await self._hand_over(surplus, others=len(live) - 1, within_ms=self._renew_ms)
+            await self._look(share)
             self._away = False
         except LedgerError as error:
             if not isinstance(error, Unavailable):
@@ -169,7 +191,8 @@ class Partitions:
     async def _rest(self, stop: asyncio.Event) -> None:
         """Wait for the next heartbeat; a partition that was given up or lost, or is free soon, is looked after sooner."""
         waits = [asyncio.ensure_future(event.wait()) for event in (stop, self._again, self._freed)]
-        rest_ms = self._renew_ms if self._lapse_ms is None else min(self._renew_ms, self._lapse_ms + LAPSE_MS)
+        look_ms = self._renew_ms if self._away else self._look_at_ms - self._clock.boottime_ms()
+        rest_ms = max(0, min(self._renew_ms, look_ms))
         _, pending = await asyncio.wait(waits, timeout=rest_ms / 1000, return_when=asyncio.FIRST_COMPLETED)
         for wait in pending:
             wait.cancel()
@@ -178,19 +201,29 @@ class Partitions:
             self._again.clear()
             await until_set(stop, self._renew_ms / 10)
 
-    async def _fill(self, share: int) -> None:
-        """Take partitions up to the share, beginning where others are least likely to begin."""
-        total = self._keys.partitions
-        may_take_over = await self._guard.check(self._client)
+    async def _look(self, share: int) -> None:
+        """Take up to the share: of what others told they gave up, and each heartbeat of all there is."""
+        offered, self._offered = self._offered, set()
+        now, total = self._clock.boottime_ms(), self._keys.partitions
+        if offered and now < self._look_at_ms:
+            await self._fill(share, sorted(offered))
+            return
+        self._look_at_ms = now + self._renew_ms
         start = hash_of(self._worker) % total
-        for step in range(total):
-            partition = (start + step) % total
+        await self._fill(share, [(start + step) % total for step in range(total)])  # where others begin least likely
+
+    async def _fill(self, share: int, partitions: Collection[int]) -> None:
+        """Take those of the partitions that are free, up to the share."""
+        may_take_over: bool | None = None
+        for partition in partitions:
             if len(self._owned) >= share:
                 return
             if partition in self._owned:
                 continue
             owner = await self._scripts.run(read_owner(self._keys, role=self._role, partition=partition))
             is_nobodys = owner.lease_until == 0
+            if not is_nobodys and may_take_over is None:
+                may_take_over = await self._guard.check(self._client)
             if is_nobodys or may_take_over:
                 await self._raise(partition, is_takeover=not is_nobodys)
 
@@ -206,7 +239,8 @@ class Partitions:
         )
         raised = await self._scripts.run(call)
         if isinstance(raised, NotFree):
-            self._lapse_ms = min(raised.remaining_ms, self._lapse_ms or raised.remaining_ms)
+            lapses_at = self._clock.boottime_ms() + raised.remaining_ms + LAPSE_MS
+            self._look_at_ms = min(self._look_at_ms, lapses_at)
             return
         if is_takeover:
             metrics.TAKEOVERS.labels(role=self._role).inc()
@@ -245,11 +279,26 @@ class Partitions:
         for _ in range(RELEASE_TRIES):
             try:
                 await self._scripts.run(call)
+                break
             except Unavailable:
                 await asyncio.sleep(entropy.jitter(0.02, 0.1))
-            else:
+            except LedgerError as error:  # refused for good: the lease runs out
+                self._log.error("release_refused", partition=partition, error=str(error))
                 break
         self._log.info("partition_released", partition=partition)
+
+    async def _give(self, partition: int) -> bool:
+        """Release a partition and tell the others; False when it was not ours any more."""
+        is_ours = partition in self._owned
+        await self._release(partition)
+        if is_ours:
+            await self._tell(Told.FREED, partition)
+        return is_ours
+
+    async def _hand_over(self, partitions: Collection[int], *, others: int, within_ms: int) -> None:
+        """Give partitions to so many others."""
+        at_once = HANDED_AT_ONCE * others if self._one_by_one and others else len(partitions)
+        await self._handover.run(partitions, at_once=at_once, patience_ms=self._renew_ms, within_ms=within_ms)
 
     async def _listen(self) -> None:
         """Hear of partitions that others gave up."""
@@ -261,17 +310,37 @@ class Partitions:
                     channels,
                     sharded=self._sharded,
                     on_confirmed=lambda _: None,
-                    on_hint=lambda _: self._freed.set(),
+                    on_hint=self._hear,
                 )
             await asyncio.sleep(LISTEN_AGAIN_S)
 
-    async def _leave(self) -> None:
-        """Be gone for the others at once, so that they take over the share without waiting for a heartbeat to lapse."""
+    def _hear(self, payload: Any) -> None:
+        match read_told(payload):
+            case (Told.SERVED, partition):
+                self._handover.served(partition)
+                return
+            case (Told.FREED, partition):
+                self._offered.add(partition)
+            case _:
+                self._look_at_ms = 0
+        self._freed.set()
+
+    async def _tell(self, told: Told, partition: int) -> None:
+        call = tell(self._keys, role=self._role, told=told, partition=partition, sharded=self._sharded)
+        try:
+            await self._scripts.run(call)
+        except LedgerError as error:
+            self._log.debug("told_nobody", error=str(error))
+
+    async def _leave(self) -> int:
+        """Be gone for the others, so that the share is theirs from now on; returns how many they are, 0 where the server is away."""
         try:
             await self._scripts.run(leave(self._keys, role=self._role, worker=self._worker))
-            await self._scripts.run(tell_freed(self._keys, role=self._role, sharded=self._sharded))
+            others = await self._scripts.run(live_workers(self._keys, role=self._role))
         except LedgerError as error:
             self._log.debug("leave_unanswered", error=str(error))
+            return 0
+        return len(others)
 
 
 def fair_share(partitions: int, workers: int, rank: int) -> int:
