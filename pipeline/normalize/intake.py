@@ -14,9 +14,8 @@ from pipeline.limits import Limits
 from pipeline.normalize.alike import Alike
 from pipeline.normalize.defects import Defect, defect
 from pipeline.normalize.leniency import is_too_deep, read_object
+from pipeline.normalize.opening import Opening
 from pipeline.normalize.sse import BOM, DONE, SseEvent, SseSplitter
-
-HEAD_BYTES = 256  # of white space before the first byte that says what the body is
 
 
 class Form(Enum):
@@ -50,11 +49,10 @@ class Intake:
         self._limits = limits
         self._splitter = SseSplitter(limits)
         self._decoder = msgspec.json.Decoder()
-        self._head = b""
         self._body: list[bytes] | None = None
         self._body_bytes = 0
         self._body_exceeded = False
-        self._sniffed = False
+        self._opening = Opening()
 
     @property
     def exceeded(self) -> str | None:
@@ -68,8 +66,9 @@ class Intake:
 
     def feed(self, data: bytes) -> Iterable[Piece]:
         """Take bytes; give the pieces that they complete."""
-        if not self._sniffed:
-            data = self._sniff(data)
+        if not self._opening.is_known:
+            data = self._opening.feed(data)
+            self._body = [] if self._opening.is_json else None
         if self._body is not None:
             self._collect(data)
             return []
@@ -79,20 +78,7 @@ class Intake:
         """The body has ended: give what it held back."""
         if self._body is not None:
             return self._whole(b"".join(self._body))
-        head = self._splitter.feed(self._head) if not self._sniffed and self._head else []
-        return self._pieces(head + self._splitter.close())
-
-    def _sniff(self, data: bytes) -> bytes:
-        """Look at the first byte that is not white space: a JSON value is a body of its own, anything else a stream."""
-        self._head += data
-        begun = self._head.removeprefix(BOM).lstrip()
-        if (not begun and len(self._head) < HEAD_BYTES) or BOM.startswith(self._head):
-            return b""
-        self._sniffed = True
-        data, self._head = self._head, b""
-        if begun[:1] in {b"{", b"["}:
-            self._body = []
-        return data
+        return self._pieces(self._splitter.feed(self._opening.close()) + self._splitter.close())
 
     def _collect(self, data: bytes) -> None:
         if self._body is None or self._body_exceeded:

@@ -21,11 +21,11 @@ from pipeline.normalize.gemini.parts import Parts
 from pipeline.normalize.jsonarray import ObjectSplitter
 from pipeline.normalize.leniency import read_object
 from pipeline.normalize.narrator import TRUNCATED, Narrator, without
-from pipeline.normalize.sse import BOM, DONE, SseSplitter
+from pipeline.normalize.opening import Opening
+from pipeline.normalize.sse import DONE, SseSplitter
 from pipeline.normalize.stamp import Stamp
 
 Json = dict[str, Any]
-_SPACES = 256  # bytes of white space before which no body is taken for a stream of events
 
 
 class GeminiAdapter:
@@ -40,8 +40,7 @@ class GeminiAdapter:
         self._parts = Parts(self._narrator, Calls(self._narrator))
         self._events = SseSplitter(self._limits)
         self._objects: ObjectSplitter | None = None
-        self._head = b""
-        self._sniffed = False
+        self._opening = Opening()
         self._closed = False
         self._began = False
         self._seen: Json = {}
@@ -54,8 +53,9 @@ class GeminiAdapter:
         """Take bytes; give the events that they complete."""
         if self._closed:
             raise MisuseError("fed after close")
-        if not self._sniffed:
-            data = self._sniff(data)
+        if not self._opening.is_known:
+            data = self._opening.feed(data)
+            self._objects = ObjectSplitter(self._limits) if self._opening.is_json else None
         self._take(data)
         return self._given()
 
@@ -64,8 +64,7 @@ class GeminiAdapter:
         if self._closed:
             raise MisuseError("closed twice")
         self._closed = True
-        if not self._sniffed and self._head:
-            self._take(self._head)
+        self._take(self._opening.close())
         for event in self._events.close():
             self._frame(event.data)
         rest = self._objects.rest if self._objects is not None else b""
@@ -90,18 +89,6 @@ class GeminiAdapter:
         self._parts.end(whole=False)
         narrator.fail_by_limit(limit)
         return True
-
-    def _sniff(self, data: bytes) -> bytes:
-        """Look at the first byte that is not white space: a brace or a bracket begins JSON, anything else a stream."""
-        self._head += data
-        begun = self._head.removeprefix(BOM).lstrip()
-        if (not begun and len(self._head) < _SPACES) or BOM.startswith(self._head):
-            return b""
-        self._sniffed = True
-        data, self._head = self._head, b""
-        if begun[:1] in {b"{", b"["}:
-            self._objects = ObjectSplitter(self._limits)
-        return data
 
     def _take(self, data: bytes) -> None:
         if self._objects is not None:

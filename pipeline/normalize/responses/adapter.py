@@ -17,7 +17,8 @@ from pipeline.events import Event
 from pipeline.limits import Limits
 from pipeline.normalize.defects import Defect, defect
 from pipeline.normalize.failures import error_in, error_in_text
-from pipeline.normalize.leniency import is_too_deep, read_leniently
+from pipeline.normalize.leniency import is_too_deep, read_object
+from pipeline.normalize.opening import Opening
 from pipeline.normalize.responses import ending, lifecycle, routes, tables, texts
 from pipeline.normalize.responses.scribe import Scribe
 from pipeline.normalize.responses.shape import shape_defects
@@ -26,8 +27,6 @@ from pipeline.normalize.stamp import Stamp
 
 Frame = dict[str, Any]
 Handler = Callable[[Scribe, str, Frame], None]
-
-_BRACKETS = 256  # bytes below which nesting past any sensible bound does not fit
 
 HANDLERS: dict[str, Handler] = {
     "response.created": lifecycle.on_created,
@@ -62,10 +61,9 @@ class ResponsesAdapter:
         self._limits = limits or Limits()
         self._scribe = Scribe(stamp, self._limits)
         self._splitter = SseSplitter(self._limits)
-        self._head = b""
         self._body: list[bytes] | None = None
         self._body_bytes = 0
-        self._sniffed = False
+        self._opening = Opening()
         self._sentinel = False
         self._closed = False
 
@@ -73,8 +71,9 @@ class ResponsesAdapter:
         """Take bytes; give the events that they complete."""
         if self._closed:
             raise MisuseError("fed after close")
-        if not self._sniffed:
-            data = self._sniff(data)
+        if not self._opening.is_known:
+            data = self._opening.feed(data)
+            self._body = [] if self._opening.is_json else None
         if self._body is not None:
             self._collect(data)
         else:
@@ -88,9 +87,7 @@ class ResponsesAdapter:
         self._closed = True
         if self._body is not None:
             self._whole_body(b"".join(self._body))
-        elif not self._sniffed and self._head:
-            self._take(self._splitter.feed(self._head))
-        self._take(self._splitter.close())
+        self._take(self._splitter.feed(self._opening.close()) + self._splitter.close())
         if not self.ended:
             self.ended = True
             told = error_in_text(b"\n".join(self._splitter.leftover), self._limits)
@@ -104,20 +101,6 @@ class ResponsesAdapter:
         events = self._scribe.out
         self._scribe.out = []
         return events
-
-    def _sniff(self, data: bytes) -> bytes:
-        """Look at the first byte that is not white space: a JSON value is a body of its own, anything else a stream."""
-        self._head += data
-        begun = self._head.removeprefix(BOM).lstrip()
-        if not begun and len(self._head) < _BRACKETS:
-            return b""
-        if BOM.startswith(self._head):
-            return b""
-        self._sniffed = True
-        data, self._head = self._head, b""
-        if begun[:1] in {b"{", b"["}:
-            self._body = []
-        return data
 
     def _collect(self, data: bytes) -> None:
         if self._body is None or self.ended:
@@ -153,20 +136,14 @@ class ResponsesAdapter:
         delta = routes.read(data) if routes.MARK in data else None
         if delta is not None and routes.follow(self._scribe, delta):
             return
-        try:
-            frame = _decode(data)
-        except (msgspec.DecodeError, RecursionError):
-            self._rescue(data, name)
+        frame, why = read_object(data, self._limits.json_depth)
+        if frame is None:
+            self._malformed(why)
             return
-        if type(frame) is not dict:
-            self._malformed(data, "an object")
-        elif len(data) > _BRACKETS and is_too_deep(data, frame, self._limits.json_depth):
-            self._malformed(data, f"JSON nested at most {self._limits.json_depth} deep")
-        else:
-            told = len(self._scribe.out)
-            self._dispatch(frame, name, None)
-            if delta is not None:
-                routes.learn(self._scribe, delta, self._scribe.out[told:])
+        told = len(self._scribe.out)
+        self._dispatch(frame, name, why)
+        if delta is not None and why is None:
+            routes.learn(self._scribe, delta, self._scribe.out[told:])
 
     def _dispatch(self, frame: Frame, name: str, why: Defect | None) -> None:
         kind = frame.get("type")
@@ -196,21 +173,7 @@ class ResponsesAdapter:
         if handler is ending.on_terminal:
             self.ended = True
 
-    def _rescue(self, data: bytes, name: str) -> None:
-        """Read what is JSON but for a habit of some server: bad UTF-8, half a surrogate pair, NaN, several frames in one
-        event without blank lines between them.
-        """
-        text = data.decode("utf-8", "replace")
-        frame = read_leniently(text)
-        if frame is None:
-            self._malformed(data, "JSON")
-        elif is_too_deep(data, frame, self._limits.json_depth):
-            self._malformed(data, f"JSON nested at most {self._limits.json_depth} deep")
-        else:
-            self._dispatch(frame, name, defect("frame_malformed", "$", "JSON", data))
-
-    def _malformed(self, data: bytes, expected: str) -> None:
-        why = defect("frame_malformed", "$", expected, data)
+    def _malformed(self, why: Defect | None) -> None:
         self._scribe.status("malformed", detail=why, wire={"defects": [why]})
 
     def _whole_body(self, body: bytes) -> None:
@@ -235,7 +198,7 @@ class ResponsesAdapter:
             if error_in(first) is not None:
                 self._scribe.error = first
                 return
-        self._malformed(body, "server-sent events or a response")
+        self._malformed(defect("frame_malformed", "$", "server-sent events or a response", body))
 
 
 def _tells(event: Event, frame: Frame, why: Defect) -> bool:
