@@ -128,7 +128,7 @@ def release_owner(keys: Keyspace, *, role: str, partition: int, token: str) -> C
     return Call("release", (keys.owner(role, partition),), (token,), lambda reply: ReleaseStatus(as_text(reply)))
 
 
-class Told(StrEnum):
+class Notice(StrEnum):
     """What a role's workers tell each other about a partition."""
 
     FREED = "freed"
@@ -137,17 +137,17 @@ class Told(StrEnum):
     """Its new owner has what it needs, and serves it."""
 
 
-def tell(keys: Keyspace, *, role: str, told: Told, partition: int, sharded: bool = False) -> Call[int]:
+def notify(keys: Keyspace, *, role: str, notice: Notice, partition: int, sharded: bool = False) -> Call[int]:
     """Tell the role's workers, best effort: whoever misses it finds out a heartbeat later."""
-    payload = json.dumps({told.value: partition})
+    payload = json.dumps({notice.value: partition})
     return Call("SPUBLISH" if sharded else "PUBLISH", (keys.freed(role),), (payload,), as_int, script=False)
 
 
-def read_told(payload: str | bytes) -> tuple[Told, int] | None:
+def read_notice(payload: str | bytes) -> tuple[Notice, int] | None:
     """Read what was told; None for what no worker of this version says, of which no more is known than that something changed."""
     try:
         ((word, partition),) = json.loads(payload).items()
-        return Told(word), int(partition)
+        return Notice(word), int(partition)
     except (ValueError, TypeError, AttributeError):
         return None
 

@@ -2,13 +2,8 @@ import pytest
 
 from ledger import ownership
 from ledger.errors import UnexpectedReply
-<<<<<<< HEAD
-from ledger.ownership import NotFree, Raised, ReleaseStatus, RenewStatus
+from ledger.ownership import NotFree, Notice, Raised, ReleaseStatus, RenewStatus
 from ledger.records import OwnerRecord, TurnState
-=======
-from ledger.ownership import NotFree, Raised, ReleaseStatus, RenewStatus, Told
-from ledger.records import OwnerRecord
->>>>>>> ff379c6 (wip)
 from tests.ledger.conftest import LEASE_MS, Bench, effect
 
 
@@ -195,21 +190,21 @@ def test_what_no_script_answers_is_an_error() -> None:
 
 
 def test_whoever_listens_hears_what_became_of_a_partition(bench: Bench) -> None:
-    freed = ownership.tell(bench.keys, role="fold", told=Told.FREED, partition=7)
+    freed = ownership.notify(bench.keys, role="fold", notice=Notice.FREED, partition=7)
     assert bench.run(freed) == 0
     with bench.client.pubsub() as listener:
         listener.subscribe(bench.keys.freed("fold"))
         listener.get_message(timeout=5)
-        for told in Told:
-            assert bench.run(ownership.tell(bench.keys, role="fold", told=told, partition=7)) == 1
+        for notice in Notice:
+            assert bench.run(ownership.notify(bench.keys, role="fold", notice=notice, partition=7)) == 1
             message = listener.get_message(timeout=5)
             assert message is not None
-            assert ownership.read_told(message["data"]) == (told, 7)
-    assert ownership.tell(bench.keys, role="fold", told=Told.FREED, partition=7, sharded=True).name == "SPUBLISH"
+            assert ownership.read_notice(message["data"]) == (notice, 7)
+    assert ownership.notify(bench.keys, role="fold", notice=Notice.FREED, partition=7, sharded=True).name == "SPUBLISH"
 
 
 @pytest.mark.parametrize(
     "payload", ["", "7", "[]", "{}", '{"freed": "x"}', '{"freed": null}', '{"eaten": 7}', '{"a": 1, "b": 2}']
 )
 def test_what_another_version_tells_is_no_more_than_a_sign(payload: str) -> None:
-    assert ownership.read_told(payload) is None
+    assert ownership.read_notice(payload) is None

@@ -10,7 +10,7 @@ import pytest
 from ledger.commands import Call, Scripts
 from ledger.errors import Unavailable
 from ledger.log import append_if_tail
-from ledger.ownership import Raised, Told, raise_owner, read_told
+from ledger.ownership import Notice, Raised, raise_owner, read_notice
 from ledger.records import TurnState
 from ledger.turns import request_cancel
 from pipeline.codec import encode_batch
@@ -216,8 +216,8 @@ async def test_a_process_tells_of_each_partition_that_it_serves_it(bench: Bench)
 
             async def both_are_told() -> bool:
                 message = await listener.get_message(ignore_subscribe_messages=True, timeout=0.1)
-                told.add(read_told(message["data"]) if message else None)
-                return told >= {(Told.SERVED, 0), (Told.SERVED, 1)}
+                told.add(read_notice(message["data"]) if message else None)
+                return told >= {(Notice.SERVED, 0), (Notice.SERVED, 1)}
 
             await wait_until(both_are_told, "both partitions")
 

@@ -26,18 +26,18 @@ from ledger.errors import LedgerError, Unavailable
 from ledger.keys import Keyspace
 from ledger.ownership import (
     NotFree,
+    Notice,
     Raised,
     RenewStatus,
-    Told,
     heartbeat,
     leave,
     live_workers,
+    notify,
     raise_owner,
+    read_notice,
     read_owner,
-    read_told,
     release_owner,
     renew_owner,
-    tell,
 )
 from workers.observability import logs, metrics
 from workers.runtime import entropy
@@ -147,7 +147,7 @@ class Partitions:
 
     def tell_served(self, partition: int) -> None:
         """What a partition needs is done and it is served from here on: whoever hands over one by one goes on."""
-        task = asyncio.create_task(self._tell(Told.SERVED, partition))
+        task = asyncio.create_task(self._tell(Notice.SERVED, partition))
         self._telling.add(task)
         task.add_done_callback(self._telling.discard)
 
@@ -292,7 +292,7 @@ class Partitions:
         is_ours = partition in self._owned
         await self._release(partition)
         if is_ours:
-            await self._tell(Told.FREED, partition)
+            await self._tell(Notice.FREED, partition)
         return is_ours
 
     async def _hand_over(self, partitions: Collection[int], *, others: int, within_ms: int) -> None:
@@ -315,18 +315,18 @@ class Partitions:
             await asyncio.sleep(LISTEN_AGAIN_S)
 
     def _hear(self, payload: Any) -> None:
-        match read_told(payload):
-            case (Told.SERVED, partition):
+        match read_notice(payload):
+            case (Notice.SERVED, partition):
                 self._handover.served(partition)
                 return
-            case (Told.FREED, partition):
+            case (Notice.FREED, partition):
                 self._offered.add(partition)
             case _:
                 self._look_at_ms = 0
         self._freed.set()
 
-    async def _tell(self, told: Told, partition: int) -> None:
-        call = tell(self._keys, role=self._role, told=told, partition=partition, sharded=self._sharded)
+    async def _tell(self, notice: Notice, partition: int) -> None:
+        call = notify(self._keys, role=self._role, notice=notice, partition=partition, sharded=self._sharded)
         try:
             await self._scripts.run(call)
         except LedgerError as error:
