@@ -201,6 +201,7 @@ def test_a_gateway_that_is_away_is_told_of_once(monkeypatch: pytest.MonkeyPatch)
     for command in (["submit", "hi"], ["tail", "1-a"]):
         told = run(*command, "--gateway", "http://127.0.0.1:1", code=1).stderr
         assert told.count("trying again") == 1
+        assert "ssl" not in told
         assert "Traceback" not in told
 
 

@@ -243,7 +243,9 @@ async def _events(door: Door, turn: str, last_id: str) -> AsyncIterator[SseEvent
 
 def tell_absence(url: str, error: Exception) -> None:
     """Say on stderr that the gateway is waited for."""
-    sys.stderr.write(f"foldline: {url} does not answer ({str(error) or type(error).__name__}); trying again\n")
+    # without the client's own "Cannot connect to host … ssl:default", which is said of addresses without TLS, too
+    why = error.strerror if isinstance(error, aiohttp.ClientConnectorError) else str(error)
+    sys.stderr.write(f"foldline: {url} does not answer ({why or type(error).__name__}); trying again\n")
 
 
 def _message(body: bytes, status: int) -> str:
