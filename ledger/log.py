@@ -391,7 +391,6 @@ def read_positions(keys: Keyspace, partition: int) -> Call[Positions]:
     )
 
 
-def hint(keys: Keyspace, partition: int, payload: str | bytes, *, sharded: bool = False) -> Call[int]:
-    """Tell gateways of new frames, best effort; returns how many listened here."""
-    name = "SPUBLISH" if sharded else "PUBLISH"
-    return Call(name, (keys.hint(partition),), (payload,), as_int, script=False)
+def hint(keys: Keyspace, partition: int, payloads: Sequence[str | bytes], *, sharded: bool = False) -> Call[int]:
+    """Tell gateways of new frames, one message after the other, best effort; returns how many listened here."""
+    return Call("hint", (keys.hint(partition),), ("SPUBLISH" if sharded else "PUBLISH", *payloads), as_int)

@@ -5,8 +5,8 @@
 Two fold processes share sixteen partitions of an embedded server (or FOLDLINE_REDIS_URL's), with leases as they are by default. Each
 of the turns has 20 to 100 events in flight. One worker is killed (SIGKILL), and each of its turns gets one event more; the clock runs
 from the kill until the frames of that event are told of, as a gateway hears it. Per run: the first turn to go on, the last one, and
-the median turn. Then the same with SIGTERM, where the event comes as soon as the partition has been handed over: before that the
-worker that stops still serves it. A fresh process takes the place of the one that went before the next run.
+the median turn. Then the same with SIGTERM, where the event comes as soon as the partition has been given up: before that the
+worker that stops still serves it, so it is also told how long these events waited, which is what a turn stands still. A fresh process takes the place of the one that went before the next run.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 import msgspec
 
@@ -59,11 +59,19 @@ class Run:
     """One worker's end: for each of its turns the milliseconds until it went on."""
 
     waits: list[float]
+    """From the signal."""
+    stood: list[float]
+    """From the turn's event."""
 
     @property
     def row(self) -> tuple[float, float, float]:
         """The first turn, the median turn, the last one."""
         return min(self.waits), statistics.median(self.waits), max(self.waits)
+
+    @property
+    def still(self) -> tuple[float, float]:
+        """How long the median turn's event waited, and the one that waited longest."""
+        return statistics.median(self.stood), max(self.stood)
 
 
 @dataclass
@@ -181,21 +189,29 @@ class Bench:
         self.hearing.at.clear()
         began = time.perf_counter()
         process.send_signal(signal.SIGKILL if way == "kill" else signal.SIGTERM)
-        waiting = set(mine)
+        waiting, said = set(mine), dict[str, float]()
         while waiting:
-            over = {p for p in waiting if way == "kill" or await self._token(p) != before[p][1]}
-            await self._go_on(over)
+            tokens = await self._tokens(waiting)
+            over = {p for p in waiting if way == "kill" or tokens[p] != before[p][1]}
             waiting -= over
+            said |= dict.fromkeys((carried.turn for p in over for carried in self.turns[p]), time.perf_counter())
+            await self._go_on(over)
             await asyncio.sleep(0.002)
         while not self.hearing.at.keys() >= set(turns):
             if time.perf_counter() - began > 60:
                 raise RuntimeError(f"turns stand still: {self.stand.said()}")
             await asyncio.sleep(0.02)
         self.stand.end(process)
-        return Run([1000 * (self.hearing.at[turn] - began) for turn in turns])
+        at = self.hearing.at
+        return Run([1000 * (at[turn] - began) for turn in turns], [1000 * (at[turn] - said[turn]) for turn in turns])
 
-    async def _token(self, partition: int) -> str:
-        return (await self.scripts.run(read_owner(self.keys, role="fold", partition=partition))).token
+    async def _tokens(self, partitions: Iterable[int]) -> dict[int, str]:
+        """The tokens of some partitions' owners, by one round trip, since looking must not take the processor that is measured."""
+        asked = list(partitions)
+        pipe = cast("Any", self.client).pipeline(transaction=False)
+        for partition in asked:
+            pipe.hget(self.keys.owner("fold", partition), "token")
+        return dict(zip(asked, await pipe.execute(), strict=True))
 
     async def _go_on(self, partitions: Iterable[int]) -> None:
         turns = [carried for partition in partitions for carried in self.turns[partition]]
@@ -223,7 +239,7 @@ async def measure(stand: Stand, options: argparse.Namespace) -> dict[Way, list[R
             for _ in range(options.runs):
                 await bench.settled(*workers)
                 runs.append(await bench.end(workers.pop(0), way))
-                print(way, *(round(wait) for wait in runs[-1].row), file=sys.stderr, flush=True)
+                print(way, *(round(ms) for ms in (*runs[-1].row, *runs[-1].still)), file=sys.stderr, flush=True)
                 workers.append(stand.start("fold"))
             listening.cancel()
             await asyncio.wait({listening})
@@ -241,6 +257,8 @@ def report(found: dict[Way, list[Run]], options: argparse.Namespace) -> None:
     for way, runs in found.items():
         for name, values in zip(("first", "middle", "last"), zip(*(run.row for run in runs), strict=True), strict=True):
             result[f"{way}_{name}_ms"] = {"median": round(statistics.median(values)), "worst": round(max(values))}
+        for name, values in zip(("median", "longest"), zip(*(run.still for run in runs), strict=True), strict=True):
+            result[f"{way}_{name}_stood_ms"] = {"median": round(statistics.median(values)), "worst": round(max(values))}
     if options.json:
         print(json.dumps(result))
         return
@@ -254,6 +272,9 @@ def report(found: dict[Way, list[Run]], options: argparse.Namespace) -> None:
             print(
                 f"  {words}: {name:>6} turn goes on after {row['median']:>6} ms (median), {row['worst']:>6} ms (worst)"
             )
+        for name in ("median", "longest") if way == "stop" else ():
+            row = result[f"{way}_{name}_stood_ms"]
+            print(f"  {words}: {name:>7} stand-still {row['median']:>6} ms (median), {row['worst']:>6} ms (worst)")
 
 
 def main() -> None:

@@ -81,7 +81,7 @@ async def run_a_turn(scripts: Scripts, partition: int) -> None:
     record = await scripts.run(turns.read_turn(KEYS, turn))
     assert record is not None
     assert record.state == TurnState.COMPLETED
-    await scripts.run(log.hint(KEYS, partition, "x", sharded=True))
+    await scripts.run(log.hint(KEYS, partition, ["x"], sharded=True))
     trimmed = await scripts.run(retention.trim(KEYS, partition, token=raised.token, log_ms=0, index_ms=1000))
     assert trimmed.status == retention.TrimStatus.OK
     released = ownership.release_owner(KEYS, role="fold", partition=partition, token=raised.token)

@@ -23,6 +23,7 @@ from tests.workers.fold_bench import (
     story,
     turn_id,
 )
+from workers.fold import hints
 from workers.fold.partition import PartitionGoneError
 from workers.runtime import failpoints
 
@@ -116,6 +117,30 @@ async def test_a_hint_tells_of_every_commit_with_frames(bench: Bench) -> None:
         told += hint["sse"]
     assert hint["ended"] is True
     await pubsub.aclose()  # type: ignore[no-untyped-call]  # the client carries no type here
+
+
+@pytest.mark.parametrize("together_bytes", [1, 256 * 1024])
+async def test_hints_of_turns_that_are_committed_together_all_come_and_each_turns_in_order(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, together_bytes: int
+) -> None:
+    monkeypatch.setattr(hints, "TOGETHER_BYTES", together_bytes)
+    turns = [turn_id(number) for number in range(1, 9)]
+    for turn in turns:
+        await bench.open(turn)
+        await bench.publish(turn, story(turn, PIECES))
+    told = dict.fromkeys(turns, "")
+    async with bench.client.pubsub() as pubsub:
+        await pubsub.subscribe(KEYS.hint(PARTITION))
+        async with owner_of(bench):
+
+            async def all_is_told() -> bool:
+                message = await pubsub.get_message(ignore_subscribe_messages=True, timeout=0.1)
+                if message is not None:
+                    hint = msgspec.json.decode(message["data"])
+                    told[hint["turn"]] += hint["sse"]
+                return told == {turn: await bench.frames(turn) for turn in turns} and all(told.values())
+
+            await wait_until(all_is_told, "every hint")
 
 
 # owners that die

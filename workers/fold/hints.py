@@ -1,6 +1,6 @@
 """Telling gateways of new frames right after their commit, best effort: the stream is the truth, a lost hint costs a poll.
 
-Order matters to those who listen, so one task publishes, one hint after the other; when it falls behind, hints are left out.
+Order matters to those who listen, so one task publishes, one call after the other; when it falls behind, hints are left out.
 """
 
 import asyncio
@@ -16,6 +16,9 @@ from workers.runtime import failpoints
 
 WAITING_MAX = 1_000
 """Hints that may wait; beyond it gateways find the frames by themselves."""
+TOGETHER_BYTES = 256 * 1024
+"""When so much goes by one call, the next hint waits for the next one. A commit of many turns has many, and each answer of the server takes
+its time."""
 
 
 class Hints:
@@ -58,8 +61,13 @@ class Hints:
     async def _publish(self) -> None:
         sharded = self._context.config.redis.cluster
         while True:
-            payload = await self._queue.get()
+            payloads = [await self._queue.get()]
+            size = len(payloads[0])
+            while size < TOGETHER_BYTES and not self._queue.empty():
+                payloads.append(self._queue.get_nowait())
+                size += len(payloads[-1])
             with contextlib.suppress(LedgerError):
-                await self._context.scripts.run(hint(self._context.keys, self._partition, payload, sharded=sharded))
-            self._queue.task_done()
+                await self._context.scripts.run(hint(self._context.keys, self._partition, payloads, sharded=sharded))
+            for _ in payloads:
+                self._queue.task_done()
             failpoints.hit("fold.after_hint")

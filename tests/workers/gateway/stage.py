@@ -130,7 +130,7 @@ class Stage:
                 "sse": sse,
                 "ended": state.is_terminal,
             }
-            await self.scripts.run(log.hint(self.keys, partition, json.dumps(payload), sharded=self.gateway.sharded))
+            await self.scripts.run(log.hint(self.keys, partition, [json.dumps(payload)], sharded=self.gateway.sharded))
 
     async def add_key(self, secret: str, tenant: str) -> None:
         key = ApiKey(name=tenant, tenant=tenant, created=1)
