@@ -33,20 +33,20 @@ class TakenReports:
     aside: list[str]
 
 
-def take_reports(keys: Keyspace, *, consumer: str, count: int, min_idle_ms: int) -> Call[TakenReports]:
-    """Take reports that others have left, then new ones."""
+def take_reports(keys: Keyspace, *, consumer: str, count: int, min_idle_ms: int, aside_ms: int) -> Call[TakenReports]:
+    """Take reports that others have left, then new ones; those that were put aside more than `aside_ms` ago go."""
 
     def decode(reply: Any) -> TakenReports:
         entries = [ReportEntry(entry, fields) for entry, fields in as_entries(reply[0])]
         return TakenReports(entries, as_texts(reply[1]))
 
-    args = (consumer, count, min_idle_ms, ASIDE_KEPT)
+    args = (consumer, count, min_idle_ms, ASIDE_KEPT, aside_ms)
     return Call("take_reports", (keys.reports, keys.reports_aside), args, decode)
 
 
-def settle_report(keys: Keyspace, entry: str, *, why: str = "") -> Call[bool]:
-    """Take a report away that is kept with its turn, or put it aside for a reason; False when that was done before."""
-    return Call("settle_report", (keys.reports, keys.reports_aside), (entry, why, ASIDE_KEPT), bool)
+def settle_report(keys: Keyspace, entry: str, *, aside_ms: int, why: str = "") -> Call[bool]:
+    """Take a report away that is kept with its turn, or put it aside for a reason and so long; False when that was done before."""
+    return Call("settle_report", (keys.reports, keys.reports_aside), (entry, why, ASIDE_KEPT, aside_ms), bool)
 
 
 def reports_aside(keys: Keyspace, *, count: int) -> Call[list[ReportEntry]]:

@@ -135,7 +135,7 @@ class RetentionConfig(Section, frozen=True, kw_only=True):
     """How long what is finished can still be read."""
 
     turn_ms: int = 24 * HOUR
-    """A turn's record, frames and blocks, from its end and its last delivery's."""
+    """A turn's record, frames and blocks, from its end and its last delivery's; a report that could not be kept, from when it was put aside."""
     log_ms: int = 1 * HOUR
     """Log entries that are folded and of no turn in flight, from when they were written."""
     idempotency_ms: int = 24 * HOUR

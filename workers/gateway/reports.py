@@ -64,7 +64,13 @@ class Reports:
 
     async def take(self) -> int:
         """Take once, settle all that came, and say how many there were."""
-        call = take_reports(self._store.keys, consumer=self._consumer, count=AT_ONCE, min_idle_ms=ABANDONED_MS)
+        call = take_reports(
+            self._store.keys,
+            consumer=self._consumer,
+            count=AT_ONCE,
+            min_idle_ms=ABANDONED_MS,
+            aside_ms=self._config.retention.turn_ms,
+        )
         taken = await self._store.once(call)
         for entry in taken.aside:
             self._tell(entry, ReportError("not_text", "a field is no UTF-8"))
@@ -79,7 +85,8 @@ class Reports:
         except ReportError as refused:
             why = f"{refused.code}: {refused.words}"
             self._tell(entry.id, refused)
-        await self._store.run(settle_report(self._store.keys, entry.id, why=why))
+        call = settle_report(self._store.keys, entry.id, why=why, aside_ms=self._config.retention.turn_ms)
+        await self._store.run(call)
 
     async def _keep(self, entry: ReportEntry) -> None:
         fields = entry.fields

@@ -15,13 +15,20 @@ local function written_out(word)
   return (string.gsub(word, '[\128-\255]', function(byte) return string.format('\\x%02x', string.byte(byte)) end))
 end
 
-local function put_aside(entry, why, kept)
+-- What was put aside so long ago goes; a time to live alone would begin again with each entry.
+local function end_aside(aside_ms)
+  local t = redis.call('TIME')
+  redis.call('XTRIM', KEYS[2], 'MINID', math.max(0, t[1] * 1000 + math.floor(t[2] / 1000) - tonumber(aside_ms)))
+end
+
+local function put_aside(entry, why, kept, aside_ms)
   local fields = {}
   for _, word in ipairs(entry[2]) do
     if #fields < 900 then fields[#fields + 1] = written_out(word) end -- no command takes arguments without end
   end
   for _, word in ipairs({'entry', entry[1], 'why', why}) do fields[#fields + 1] = word end -- behind: of two alike the last counts
   redis.call('XADD', KEYS[2], 'MAXLEN', '~', kept, '*', unpack(fields))
+  redis.call('PEXPIRE', KEYS[2], aside_ms)
   redis.call('XACK', KEYS[1], 'gateway', entry[1])
   redis.call('XDEL', KEYS[1], entry[1])
 end

@@ -101,11 +101,11 @@ async def test_a_reader_that_dies_between_keeping_and_settling_costs_nothing(
     turn = (await turn_of(s, targets=["log"]))["id"]
     settled: list[str] = []
 
-    def dies(keys: Any, entry: str, *, why: str = "") -> Any:
+    def dies(keys: Any, entry: str, *, aside_ms: int, why: str = "") -> Any:
         settled.append(entry)
         if len(settled) < 4:
             raise RuntimeError("gone")
-        return settle_report(keys, entry, why=why)
+        return settle_report(keys, entry, aside_ms=aside_ms, why=why)
 
     monkeypatch.setattr(reports, "settle_report", dies)
     entry = await write(s, turn, message(0), total=1, id="once")
