@@ -66,6 +66,7 @@ SHARED_MODULES = (
     "intake",
     "jsonarray",
     "leniency",
+    "opening",
     "narrator",
     "slots",
     "stamp",
@@ -136,13 +137,10 @@ def measured(parts: list[str], folder: Path) -> Coverage:
     tests = sorted({test for part in parts for test in tests_of(part)})
     run = [sys.executable, "-m", "pytest", "-q", "-n", PROCESSES, "-p", "no:randomly", "--hypothesis-seed=0", *tests]
     options = [*(f"--cov={package}" for package in PACKAGES), "--cov-branch", "--cov-context=test", "--cov-report="]
-    subprocess.run(
-        [*run, *options],
-        cwd=ROOT,
-        env={**os.environ, "COVERAGE_FILE": str(data)},
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
+    environment = {**os.environ, "COVERAGE_FILE": str(data)}
+    told = subprocess.run([*run, *options], cwd=ROOT, env=environment, check=False, stdout=subprocess.PIPE, text=True)
+    if told.returncode:
+        sys.exit(f"the tests do not pass, so what they cover says nothing:\n{told.stdout}")
     coverage = Coverage(data_file=str(data), config_file=str(ROOT / "pyproject.toml"))
     coverage.load()
     return coverage
