@@ -17,7 +17,7 @@ from tests.support.fleet import Fleet
 from tests.support.receivers import Receiver
 from tests.support.sentinel import Watched
 from tests.support.servers import Cluster, Server
-from tests.support.tls import Authority, TlsServer
+from tests.support.tls import Authority, TlsServer, tls_cluster, tls_watched
 from tests.support.upstream import Upstream, text
 from tests.support.waiting import wait_until
 from workers.cli import ROLES, run_role
@@ -56,6 +56,13 @@ async def operate(monkeypatch: pytest.MonkeyPatch, url: str, fleet: Fleet, turn:
         result = await asyncio.to_thread(CliRunner().invoke, build(run_role, ROLES), [*words, "--json"])
         assert result.exit_code == 0, (words, result.output)
     assert await fleet.run(read_turn(fleet.keys, turn)) is None
+
+
+def doors_of_the_fleet(server: Server) -> set[int]:
+    """The ports of the server that processes of the fleet are connected to."""
+    with server.client() as client:
+        names = ("foldline-ingest", "foldline-fold", "foldline-delivery", "foldline-gateway", "foldline-lease")
+        return {int(row["laddr"].rpartition(":")[2]) for row in client.client_list() if row["name"].startswith(names)}
 
 
 async def refused(fleet: Fleet, role: str, **environ: str) -> str:
@@ -145,6 +152,37 @@ async def test_a_turn_is_carried_on_a_cluster_by_the_least_user(tmp_path: Path) 
                 assert {row["object"] for row in client.acl_log()} <= {"client|setinfo"}
 
 
+async def test_a_turn_is_carried_on_a_cluster_through_tls(tmp_path: Path, alone: pytest.MonkeyPatch) -> None:
+    authority = Authority(tmp_path / "ca")
+    with tls_cluster(authority) as cluster:
+        first = cluster.servers[0]
+        settings = {"url": f"rediss://127.0.0.1:{first.door}/0", "ca_file": str(authority.file)}
+        async with (
+            Upstream(text("Of many nodes.", pieces=3)) as upstream,
+            Receiver() as receiver,
+            Fleet(
+                cluster.url,
+                tmp_path,
+                upstreams={"sample": {"base_url": upstream.base_url}},
+                targets={"hook": {"channel": "webhook", "url": receiver.url}},
+                cluster=True,
+                environ={f"FOLDLINE_REDIS_{name.upper()}": value for name, value in settings.items()},
+            ) as fleet,
+        ):
+            for role in (*CARRIERS, "gateway"):
+                await fleet.start(role)
+            turns = [
+                await fleet.submit(targets=["hook"], session=f"s{number}", turn_hex=f"{number:024x}")
+                for number in range(6)
+            ]
+            for turn in turns:
+                assert (await fleet.settled(turn)).state == "completed"
+            assert [body["text"] for body in receiver.texts] == ["Of many nodes."] * len(turns)
+            assert [doors_of_the_fleet(node) for node in cluster.servers] == [{node.door} for node in cluster.servers]
+        told = await doctor(alone, cluster="true", partitions=fleet.keys.partitions, **settings)
+        assert told["server"]["level"] == "ok"
+
+
 @pytest.mark.parametrize("lacking", ["xgroup|create", "publish"])
 async def test_a_right_that_is_missing_is_named_before_anything_begins(
     lacking: str, tmp_path: Path, alone: pytest.MonkeyPatch
@@ -180,9 +218,15 @@ async def test_a_server_that_evicts_is_refused_by_every_role_with_the_reason(
                 assert "maxmemory-policy is volatile-ttl" in await refused(s.fleet, role)
 
 
-async def test_a_fleet_behind_sentinels_goes_on_at_the_promoted_replica(undisturbed: Told, tmp_path: Path) -> None:
-    with Watched() as watched:
+@pytest.mark.parametrize("by_tls", [False, True])
+async def test_a_fleet_behind_sentinels_goes_on_at_the_promoted_replica(
+    by_tls: bool, undisturbed: Told, tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path / "ca") if by_tls else None
+    with Watched() if authority is None else tls_watched(authority) as watched:
         environ = {"FOLDLINE_REDIS_URL": watched.url, "FOLDLINE_REDIS_CONNECT_TIMEOUT_MS": "500"}
+        if authority is not None:
+            environ["FOLDLINE_REDIS_CA_FILE"] = str(authority.file)
         async with stage(watched.master, tmp_path, url=watched.url, environ=environ) as s:
             s.upstream.pause_before(FIRST_GATE)
             workers = [await s.fleet.start(role) for role in (*CARRIERS, "gateway")]
@@ -199,3 +243,5 @@ async def test_a_fleet_behind_sentinels_goes_on_at_the_promoted_replica(undistur
             told = await s.told(turn)
             assert (told.frames, told.applied) == (undisturbed.frames, undisturbed.applied)
             assert all(worker.is_alive for worker in workers), "nobody had to be started again"
+            if by_tls:
+                assert doors_of_the_fleet(watched.master) == {watched.master.door}

@@ -137,7 +137,8 @@ class Fleet:
         self.upstreams = upstreams
         self.targets = targets or {}
         self.workers: list[Worker] = []
-        self._redis = RedisConfig(url=redis_url, partitions=partitions, cluster=cluster)
+        ca_file = (environ or {}).get("FOLDLINE_REDIS_CA_FILE", "")
+        self._redis = RedisConfig(url=redis_url, partitions=partitions, cluster=cluster, ca_file=ca_file)
         self.environ = {
             **{name: value for name, value in os.environ.items() if not name.startswith("FOLDLINE_")},
             **TIMES,

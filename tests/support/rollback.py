@@ -52,4 +52,4 @@ def repoint(server: Server, primary: Server | None) -> None:
         if primary is None:
             client.replicaof("NO", "ONE")
         else:
-            client.replicaof("127.0.0.1", str(primary.port))
+            client.replicaof("127.0.0.1", str(primary.door))

@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -19,15 +20,28 @@ SERVICE = "fleet"
 class Watched:
     """Two servers, the first of them the master at the beginning, and their sentinel."""
 
-    def __init__(self) -> None:
-        self.servers = (Server(), Server())
+    def __init__(
+        self,
+        make: Callable[[], Server] = Server,
+        *,
+        tls_port: int | None = None,
+        options: Mapping[str, str] | None = None,
+        binary: str | None = None,
+    ) -> None:
+        """`make` makes a server; `tls_port`: where the sentinel speaks TLS; `options`: more of its configuration; `binary`: its program."""
+        self.servers = (make(), make())
         self.port = free_port()
+        self._tls_port = tls_port
+        self._options = dict(options or {})
+        self._binary = binary or server_binary()
         self._folder = Path(tempfile.mkdtemp(prefix="foldline-sentinel-"))
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
         """Where clients ask for the master."""
+        if self._tls_port is not None:
+            return f"rediss+sentinel://127.0.0.1:{self._tls_port}/{SERVICE}/0"
         return f"redis+sentinel://127.0.0.1:{self.port}/{SERVICE}/0"
 
     @property
@@ -35,7 +49,7 @@ class Watched:
         """The server that the sentinel names now."""
         with self._ask() as sentinel:
             port = int(sentinel.sentinel_get_master_addr_by_name(SERVICE)[1])
-        return next(server for server in self.servers if server.port == port)
+        return next(server for server in self.servers if server.door == port)
 
     @property
     def replica(self) -> Server:
@@ -79,11 +93,12 @@ class Watched:
         file = self._folder / "sentinel.conf"
         file.write_text(
             f"port {self.port}\nbind 127.0.0.1\ndir {self._folder}\n"
-            f"sentinel monitor {SERVICE} 127.0.0.1 {self.servers[0].port} 1\n"
+            + "".join(f"{name} {value}\n" for name, value in self._options.items())
+            + f"sentinel monitor {SERVICE} 127.0.0.1 {self.servers[0].door} 1\n"
             f"sentinel down-after-milliseconds {SERVICE} 1000\nsentinel failover-timeout {SERVICE} 5000\n"
         )
         with (self._folder / "log").open("ab") as log:
-            self._process = subprocess.Popen([server_binary(), str(file), "--sentinel"], stdout=log, stderr=log)
+            self._process = subprocess.Popen([self._binary, str(file), "--sentinel"], stdout=log, stderr=log)
         wait_until_sync(self._knows_both, "the sentinel to know master and replica", timeout_s=40)
         return self
 

@@ -5,6 +5,8 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -49,6 +51,11 @@ class Server:
     def url(self) -> str:
         """Where clients connect."""
         return f"redis://127.0.0.1:{self.port}/0"
+
+    @property
+    def door(self) -> int:
+        """The port at which other servers find it."""
+        return self.port
 
     @property
     def pid(self) -> int:
@@ -139,10 +146,12 @@ class Server:
 class Cluster:
     """A cluster of primaries without replicas, every slot served."""
 
-    def __init__(self, nodes: int = 3, kind: str | None = None) -> None:
+    def __init__(self, nodes: int = 3, kind: str | None = None, *, make: Callable[..., Server] | None = None) -> None:
+        """`make`: what makes a node of further options, where it is no plain server."""
+        make = make or partial(Server, kind=kind)
         self.buses = [free_port() for _ in range(nodes)]
         self.servers = [
-            Server("--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-port", str(bus), kind=kind)
+            make("--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-port", str(bus))
             for bus in self.buses
         ]
 
@@ -161,7 +170,7 @@ class Cluster:
                 client.execute_command("CLUSTER", "SET-CONFIG-EPOCH", index + 1)
         with self.servers[0].client() as client:
             for other, bus in zip(self.servers[1:], self.buses[1:], strict=True):
-                client.execute_command("CLUSTER", "MEET", "127.0.0.1", other.port, bus)
+                client.execute_command("CLUSTER", "MEET", "127.0.0.1", other.door, bus)
         wait_until_sync(lambda: all(self._whole(server) for server in self.servers), "the cluster to form", 30)
         return self
 
