@@ -45,7 +45,7 @@ class Served:
 class Worker:
     """One process's share of the partitions."""
 
-    def __init__(self, url: str, name: str, lease_ms: int, renew_ms: int, one_by_one: bool) -> None:
+    def __init__(self, url: str, name: str, lease_ms: int, renew_ms: int, hand_over_ms: int) -> None:
         config = RedisConfig(url=url, block_ms=300, socket_timeout_ms=1000, partitions=8)
         clock = SystemClock()
         self.client = connect(config)
@@ -64,7 +64,7 @@ class Worker:
             worker=name,
             lease_ms=lease_ms,
             renew_ms=renew_ms,
-            one_by_one=one_by_one,
+            hand_over_ms=hand_over_ms,
         )
         self.stop = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
@@ -93,9 +93,9 @@ class Worker:
 
 @asynccontextmanager
 async def fleet(
-    url: str, *names: str, lease_ms: int = 600, renew_ms: int = 100, one_by_one: bool = False
+    url: str, *names: str, lease_ms: int = 600, renew_ms: int = 100, hand_over_ms: int = 0
 ) -> AsyncIterator[list[Worker]]:
-    workers = [Worker(url, name, lease_ms, renew_ms, one_by_one) for name in names]
+    workers = [Worker(url, name, lease_ms, renew_ms, hand_over_ms) for name in names]
     try:
         yield workers
     finally:
@@ -177,7 +177,7 @@ async def halves(a: Worker, b: Worker) -> None:
 
 
 async def test_partitions_that_need_time_are_kept_until_those_before_them_are_served(redis_url: str) -> None:
-    async with fleet(redis_url, "a", "b", lease_ms=3 * SELDOM_MS, renew_ms=SELDOM_MS, one_by_one=True) as (a, b):
+    async with fleet(redis_url, "a", "b", lease_ms=3 * SELDOM_MS, renew_ms=SELDOM_MS, hand_over_ms=SELDOM_MS) as (a, b):
         await halves(a, b)
         b.served.tell_served = None
         b.served.log.clear()
@@ -192,7 +192,7 @@ async def test_partitions_that_need_time_are_kept_until_those_before_them_are_se
 
 
 async def test_where_nobody_tells_that_it_serves_everything_is_handed_over_a_heartbeat_later(redis_url: str) -> None:
-    async with fleet(redis_url, "a", "b", lease_ms=SELDOM_MS, one_by_one=True) as (a, b):
+    async with fleet(redis_url, "a", "b", lease_ms=SELDOM_MS, hand_over_ms=SELDOM_MS) as (a, b):
         await a.start()
         await b.start()
         await wait_until(lambda: counts(a, b) == [4, 4], "two halves")
@@ -200,8 +200,16 @@ async def test_where_nobody_tells_that_it_serves_everything_is_handed_over_a_hea
         await wait_until(lambda: counts(b) == [8], "everything")
 
 
+async def test_a_process_that_stops_hands_over_one_by_one_for_a_limited_time(redis_url: str) -> None:
+    async with fleet(redis_url, "a", "b", lease_ms=3 * SELDOM_MS, renew_ms=SELDOM_MS, hand_over_ms=1) as (a, b):
+        await halves(a, b)
+        b.served.tell_served = None
+        a.stop.set()
+        await wait_until(lambda: counts(b) == [8], "everything")
+
+
 async def test_a_lone_worker_waits_for_nobody_when_it_stops(redis_url: str) -> None:
-    async with fleet(redis_url, "a", lease_ms=3 * SELDOM_MS, renew_ms=SELDOM_MS, one_by_one=True) as (a,):
+    async with fleet(redis_url, "a", lease_ms=3 * SELDOM_MS, renew_ms=SELDOM_MS, hand_over_ms=SELDOM_MS) as (a,):
         await a.start()
         await wait_until(lambda: counts(a) == [8], "all partitions")
         a.stop.set()

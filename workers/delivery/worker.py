@@ -75,7 +75,7 @@ class DeliveryWorker:
             guard=self.context.guard,
             clock=clock,
             worker=self.context.worker,
-            one_by_one=False,  # all begin at once to wait for the attempts that are out
+            hand_over_ms=0,  # all begin at once to wait for the attempts that are out
             **times,
         )
         self._serving: dict[int, tuple[Partition, asyncio.Task[None]]] = {}

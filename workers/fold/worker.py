@@ -49,7 +49,7 @@ class FoldWorker:
             guard=self.context.guard,
             clock=clock,
             worker=self.context.worker,
-            one_by_one=True,
+            hand_over_ms=config.service.drain_ms // 2,  # and then there is time to end what is left
             **times,
         )
         self._serving: dict[int, tuple[Partition, asyncio.Task[None]]] = {}

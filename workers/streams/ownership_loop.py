@@ -94,9 +94,11 @@ class Partitions:
         worker: str,
         lease_ms: int,
         renew_ms: int,
-        one_by_one: bool,
+        hand_over_ms: int,
     ) -> None:
-        """``one_by_one``: partitions need time before they are served, and the role says so by ``tell_served``."""
+        """``hand_over_ms``: partitions need time before they are served, and the role says so by ``tell_served``; they are handed over one
+        by one for so long at most when the process stops. 0: all at once.
+        """
         self._role = role
         self._owner = owner
         self._client = client
@@ -108,7 +110,7 @@ class Partitions:
         self._worker = worker
         self._lease_ms = lease_ms
         self._renew_ms = renew_ms
-        self._one_by_one = one_by_one
+        self._hand_over_ms = hand_over_ms
         self._owned: dict[int, Raised] = {}
         self._given_up: set[int] = set()
         self._again = asyncio.Event()
@@ -160,7 +162,7 @@ class Partitions:
                 await self._rest(stop)
         finally:
             others = await self._leave()
-            await self._hand_over(set(self._owned), others=others, within_ms=self._lease_ms)
+            await self._hand_over(set(self._owned), others=others, within_ms=self._hand_over_ms)
             ending = {listening, *self._telling}
             for task in ending:
                 task.cancel()
@@ -297,7 +299,7 @@ class Partitions:
 
     async def _hand_over(self, partitions: Collection[int], *, others: int, within_ms: int) -> None:
         """Give partitions to so many others."""
-        at_once = HANDED_AT_ONCE * others if self._one_by_one and others else len(partitions)
+        at_once = HANDED_AT_ONCE * others if self._hand_over_ms and others else len(partitions)
         await self._handover.run(partitions, at_once=at_once, patience_ms=self._renew_ms, within_ms=within_ms)
 
     async def _listen(self) -> None:
