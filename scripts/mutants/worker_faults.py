@@ -66,6 +66,13 @@ MUTANTS = (
         tests=(SENDING,),
     ),
     Mutant(
+        name="everything handed over at once",
+        breaks="a partition is served until its successor's turn for it has come",
+        path="workers/streams/ownership_loop.py",
+        edits=(("if self._hand_over_ms and others else len(partitions)", "if False else len(partitions)"),),
+        tests=("tests/workers/test_streams_ownership.py",),
+    ),
+    Mutant(
         name="suspect fed again",
         breaks="a turn that kills its owners is set aside",
         path="workers/fold/partition.py",
