@@ -122,7 +122,10 @@ def run(task: Task) -> Tally:
             gc.collect()
             tally.blocks.append(sys.getallocatedblocks())
             tally.rss_mib.append(psutil.Process().memory_info().rss >> 20)
-            _say(task, f"process {task.first}: {count + 1} of {len(numbers)}, {tally.rss_mib[-1]} MiB")
+            _say(
+                task,
+                f"process {task.first}: {count + 1} of {len(numbers)}, {tally.rss_mib[-1]} MiB, {tally.blocks[-1]} blocks",
+            )
     return tally
 
 
