@@ -23,6 +23,7 @@ from ledger.keys import Keyspace
 from scripts.chaos.chats import Chats
 from scripts.chaos.clients import Clients
 from scripts.chaos.crew import ROOT, Crew
+from scripts.chaos.hunter import Hunter
 from scripts.chaos.journal import Journal
 from scripts.chaos.provider import Provider
 from scripts.chaos.receivers import IDEMPOTENT, KINDS, RECONCILABLE, Receiver
@@ -47,13 +48,14 @@ TIMES = {
     "FOLDLINE_DELIVERY_RENEW_MS": "300",
     "FOLDLINE_DELIVERY_SEND_DEADLINE_MS": str(SEND_DEADLINE_MS),
     "FOLDLINE_DELIVERY_MARGIN_MS": "200",
-    "FOLDLINE_DELIVERY_UNKNOWN_HOLD_MS": "8000",
+    "FOLDLINE_DELIVERY_UNKNOWN_HOLD_MS": "16000",
     "FOLDLINE_DELIVERY_BACKOFF_BASE_MS": "100",
     "FOLDLINE_DELIVERY_BACKOFF_MAX_MS": "500",
     "FOLDLINE_GATEWAY_KEEPALIVE_MS": "1000",
     "FOLDLINE_GATEWAY_POLL_MS": "500",
 }
-"""Leases a sixth to a third of the defaults, so that an hour's worth of take-overs fits into minutes; all inequalities hold."""
+"""Leases a sixth to a third of the defaults, so that an hour's worth of take-overs fits into minutes; all inequalities hold.
+A lane is held for longer than a quarantine, a freeze, a lease and a start together: else what can be asked about is asked too late."""
 
 
 async def attack(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
@@ -90,11 +92,14 @@ async def attack(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         clients.more_targets = chats.targets_of
     keys = Keyspace("fl", PARTITIONS)
     storm = Storm(crew, clients, storage, keys=keys, journal=logs["storm"], chance=chance)
+    hunter = Hunter(
+        crew, clients, storage, keys=keys, journal=logs["storm"], chance=random.Random(f"{options.seed}:hunt")
+    )
     try:
         await crew.start(each=EACH)
-        harm = asyncio.create_task(storm.run())
+        harms = [asyncio.create_task(harm.run()) for harm in ((storm, hunter) if options.hunt else (storm,))]
         await watched(clients.run(), clients, storm, options)
-        await harm
+        await asyncio.gather(*harms)
         states = await settle(storage.url, keys, clients.known, logs["ledger"])
         if chats is not None:
             chats.write([f"k{number}" for number in range(options.turns)], logs["chats"])
@@ -108,7 +113,8 @@ async def attack(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         storage.kill()
         for log in logs.values():
             log.close()
-    return {**storm.counts, "unexpected_exits": crew.unexpected, "open": states["open"], "dead": states["dead"]}
+    harm = {**storm.counts, "hunted": hunter.kills, "set_aside": set_aside(folder)}
+    return {**harm, "unexpected_exits": crew.unexpected, "open": states["open"], "dead": states["dead"]}
 
 
 async def watched(work: Any, clients: Clients, storm: Storm, options: argparse.Namespace) -> None:
@@ -131,6 +137,12 @@ def configuration(provider: Provider, receivers: dict[str, Receiver], chats: Cha
             lines.append(f'reconcile_url = "{receiver.find_url}"')
     lines += chats.configuration() if chats is not None else []
     return "\n".join(lines) + "\n"
+
+
+def set_aside(folder: Path) -> int:
+    """How many turns the fold says that it suspected of ending its processes, and ended."""
+    lines = [line for log in folder.glob("fold-*.log") for line in log.read_bytes().splitlines()]
+    return len({msgspec.json.decode(line)["turn"] for line in lines if b'"turn_quarantined"' in line})
 
 
 def judge(folder: Path) -> dict[str, Any]:
@@ -156,7 +168,8 @@ def report(verdict: dict[str, Any], done: dict[str, Any], seconds: float, option
         "kills": done.get("kills", 0),
         "kills_in_flight": done.get("kills_in_flight", 0),
         **{name: verdict[name] for name in ("failed", "lost", "duplicated", "misordered", "unknown")},
-        **{name: done.get(name, 0) for name in ("freezes", "cuts", "stalls", "lost_replies", "terminations")},
+        **{name: done.get(name, 0) for name in ("freezes", "cuts", "stalls", "lost_replies", "terminations", "hunted")},
+        "set_aside": done["set_aside"],
         **{name: done[name] for name in ("unexpected_exits", "open", "dead")},
         "repeats": verdict["repeats"],
         "seed": options.seed,
@@ -174,6 +187,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--sessions", type=int, default=32, help="clients at once")
     parser.add_argument("--chats", action="store_true", help="send to Discord, Slack, Telegram and Matrix besides")
+    parser.add_argument(
+        "--hunt", action="store_true", help="kill fold owners again and again as they take over, besides"
+    )
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--keep", type=Path, help="leave the logs in this folder")
     options = parser.parse_args()
@@ -182,6 +198,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="foldline-chaos-") as name:
         folder = (options.keep or Path(name)).absolute()
         folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            parser.error(f"{folder} is not empty: what an earlier run left would be taken for this one's")
         done = asyncio.run(attack(options, folder))
         verdict = judge(folder)
     sys.exit(report(verdict, done, time.monotonic() - began, options))

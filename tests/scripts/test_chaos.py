@@ -14,6 +14,20 @@ from scripts.chaos.receivers import Fault, Receiver
 from scripts.chaos.scripting import as_line, play_of
 from tests.scripts.chaos_logs import faults, judged, plant
 
+TROUBLES = (
+    "quarantined",
+    "diverged",
+    "trimmed",
+    "folding_with_care",
+    "rolled_back",
+    "held_text_not_found",
+    "turn_lost",
+    "block_missing",
+    "block_not_projected",
+    "plan_mismatch",
+)
+"""Words of the logs by which text can be missing in a channel."""
+
 
 def run(folder: Path, *arguments: str) -> dict[str, Any]:
     told = subprocess.run(
@@ -33,7 +47,7 @@ def troubles(folder: Path) -> str:
         f"{log.name}: {line}"
         for log in sorted(folder.glob("*.log"))
         for line in log.read_text(encoding="utf-8", errors="replace").splitlines()
-        if any(word in line for word in ("quarantined", "diverged", "trimmed", "folding_with_care", "rolled_back"))
+        if any(word in line for word in TROUBLES)
     ]
     return "\n".join(found[-40:])
 
@@ -72,6 +86,22 @@ def test_nothing_is_lost_in_a_short_attack_and_what_is_planted_in_its_logs_is_fo
 @pytest.mark.timeout(600)
 def test_nothing_is_lost_in_a_longer_one(tmp_path: Path) -> None:
     check(run(tmp_path, "--turns", "250", "--seed", "11"), turns=250, kills=25)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_nothing_is_lost_where_owners_are_hunted_until_innocent_turns_are_set_aside(tmp_path: Path) -> None:
+    line = run(tmp_path, "--turns", "60", "--seed", "12", "--hunt")
+    check(line, turns=60, kills=6)
+    assert line["hunted"] > 0
+
+
+def test_a_folder_with_an_earlier_run_in_it_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "clients.jsonl").touch()
+    told = subprocess.run(
+        [sys.executable, "-m", "scripts.chaos", "--keep", str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert (told.returncode, "is not empty" in told.stderr) == (2, True)
 
 
 def test_the_script_of_a_turn_follows_from_its_seed_and_key() -> None:
