@@ -157,9 +157,7 @@ class Relay:
         if event.content is not None:
             summary = kind.startswith("response.reasoning_summary")
             restored["summary_index" if summary else "content_index"] = event.content
-        if isinstance(wire.get("response"), dict):
-            restored["response"] = self.envelope.rename(wire["response"])
-        self.funnel.emit_upstream(wire, restored)
+        self.funnel.emit_upstream(wire, restored | self._renamed(wire))
 
     def aside(self, event: Status) -> None:
         """What another producer than the upstream tells of; it is no part of the output and waits for none of it."""
@@ -168,7 +166,12 @@ class Relay:
         if not kind or kind in _STRUCTURE or _is_progress(kind):
             return  # the output is the upstream's to tell
         self.in_progress(None)
-        self.funnel.emit_upstream(_off_output(own), {}, at_once=True)
+        self.funnel.emit_upstream(_off_output(own), self._renamed(own), at_once=True)
+
+    def _renamed(self, wire: Json) -> Json:
+        """The response object that an event holds, if it holds one, under our id: a client knows no other."""
+        response = wire.get("response")
+        return {"response": self.envelope.rename(response)} if isinstance(response, dict) else {}
 
     # -- the defer window
 

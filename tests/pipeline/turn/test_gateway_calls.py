@@ -321,3 +321,10 @@ def test_whatever_the_upstream_says_of_a_gateway_call_is_hidden() -> None:
     stage = Stage(SEARCH)
     stage.open()
     assert stage.upstream(*call(0, ["{}"], "find")[0], {"type": "response.brand_new", "output_index": 0}) == []
+
+
+def test_a_response_that_another_producer_tells_of_has_our_id() -> None:
+    stage = Stage({})
+    note = {"type": "foldline.note", "response": {"id": "another", "object": "response"}}
+    response = stage.tool_status("note", None, wire=note)[-1]["response"]
+    assert response == {"id": f"resp_{TURN}", "object": "response"}
