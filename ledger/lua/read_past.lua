@@ -10,13 +10,13 @@
 local room, bytes = tonumber(ARGV[2]), tonumber(ARGV[3])
 local unfinished = {queued = true, running = true}
 
-local function past(record, ids)
-  local size = tonumber(redis.call('HGET', record, 'bytes')) or 0
-  local many = redis.call('LLEN', ids)
+local function past(turn, key)
+  local size = tonumber(redis.call('HGET', turn, 'bytes')) or 0
+  local many = redis.call('LLEN', key)
   if many > room or size > bytes then return false end
   room, bytes = room - many, bytes - size
   local entries = {}
-  for _, id in ipairs(redis.call('LRANGE', ids, 0, -1)) do
+  for _, id in ipairs(redis.call('LRANGE', key, 0, -1)) do
     if is_before(ARGV[1], id) then break end
     local entry = redis.call('XRANGE', KEYS[1], id, id)[1]
     if not entry then return false end
