@@ -52,9 +52,8 @@ def boundary(text: str, wanted: int) -> int:
         return wanted
     safe = _LAST_PAIR.search(text, endpos=wanted)
     best = 0 if safe is None else safe.end() - 1
-    for cluster in _CLUSTER.finditer(
-        text, best, wanted + 1
-    ):  # pragma: no branch - the last cluster ends behind `wanted`
+    clusters = _CLUSTER.finditer(text, best, wanted + 1)
+    for cluster in clusters:  # pragma: no branch - the last cluster ends behind `wanted`
         if cluster.end() > wanted:
             break
         best = cluster.end()
