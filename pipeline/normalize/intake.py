@@ -53,6 +53,7 @@ class Intake:
         self._body_bytes = 0
         self._body_exceeded = False
         self._opening = Opening()
+        self._closed = False
 
     @property
     def exceeded(self) -> str | None:
@@ -61,8 +62,8 @@ class Intake:
 
     @property
     def leftover(self) -> bytes:
-        """The lines of unknown fields: some servers write an error there."""
-        return b"\n".join(self._splitter.leftover)
+        """The lines of unknown fields, where some servers write an error: until the body's end, those before `[DONE]` alone."""
+        return b"\n".join(self._splitter.leftover if self._closed else self._splitter.left_before_done)
 
     def feed(self, data: bytes) -> Iterable[Piece]:
         """Take bytes; give the pieces that they complete."""
@@ -76,6 +77,7 @@ class Intake:
 
     def close(self) -> Iterable[Piece]:
         """The body has ended: give what it held back."""
+        self._closed = True
         if self._body is not None:
             return self._whole(b"".join(self._body))
         return self._pieces(self._splitter.feed(self._opening.close()) + self._splitter.close())

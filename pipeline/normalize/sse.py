@@ -54,6 +54,7 @@ class SseSplitter:
         self.retry_ms: int | None = None
         self.last_id = ""
         self.leftover: list[bytes] = []
+        self._left_at_done: int | None = None
         self._limits = limits or Limits()
         self._unchecked = min(self._limits.sse_line_bytes, self._limits.sse_event_bytes - 1)  # so short exceeds nothing
         self._leftover_room = self._limits.leftover_bytes
@@ -65,6 +66,11 @@ class SseSplitter:
         self._data_bytes = 0
         self._event = b""
         self._id = ""
+
+    @property
+    def left_before_done(self) -> list[bytes]:
+        """What was left over before `[DONE]`, wherever the bytes were cut; all of it while there was none."""
+        return self.leftover[: self._left_at_done]
 
     def feed(self, data: bytes) -> list[SseEvent]:
         """Take bytes; give the events that they complete."""
@@ -176,6 +182,8 @@ class SseSplitter:
                     break
 
     def _dispatch(self, data: bytes) -> SseEvent:
+        if self._left_at_done is None and data[:1] != b"{" and data.strip() == DONE:
+            self._left_at_done = len(self.leftover)
         event = SseEvent(data, self._event.decode("utf-8", "replace") if self._event else "", self._id)
         self.last_id = self._id
         self._event = b""

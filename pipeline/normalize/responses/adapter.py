@@ -122,7 +122,7 @@ class ResponsesAdapter:
                 self._sentinel = True
                 if not self.ended:
                     self.ended = True
-                    told = error_in_text(b"\n".join(self._splitter.leftover), self._limits)
+                    told = error_in_text(b"\n".join(self._splitter.left_before_done), self._limits)
                     ending.end_without_terminal(self._scribe, "[DONE]", told)
             elif not data or not (stripped := data.strip()) or stripped == DONE:
                 continue

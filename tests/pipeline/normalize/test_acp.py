@@ -179,6 +179,14 @@ class TestVersion2:
             "done completed",
         ]
 
+    def test_a_whole_message_that_says_no_more_than_was_told_adds_nothing(self) -> None:
+        whole = update("agent_message", messageId="m1", content=[{"type": "text", "text": "Hello"}])
+        assert read(said("Hello", messageId="m1"), whole, END) == [
+            "d 0.0 text 'Hello'",
+            "f 0.0 text 'Hello'",
+            "done completed",
+        ]
+
     def test_a_message_that_takes_words_back_is_a_mismatch(self) -> None:
         other = update("agent_message", messageId="m1", content=[{"type": "text", "text": "Bye"}])
         assert read(said("Hello", messageId="m1"), other, END) == [

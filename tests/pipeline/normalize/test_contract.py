@@ -203,6 +203,15 @@ def test_a_mangled_stream_has_a_legal_order_and_one_terminal(data: Any) -> None:
     assert run(wire, body, cuts) == events
 
 
+@each_wire
+@pytest.mark.parametrize("before", [b"", b"data: {}\n\n", b'error: {"message": "early"}\n'])
+def test_an_error_in_words_behind_the_sentinel_says_the_same_at_every_cut(wire: str, before: bytes) -> None:
+    body = before + b'data: [DONE]\n\n{"error": {"message": "late"}}\n\ndata: [DONE]\n\n'
+    events = run(wire, body)
+    for cut in range(len(body)):
+        assert run(wire, body, [cut]) == events
+
+
 VALUES = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(-2, 2), st.floats(allow_nan=False), st.sampled_from(["", "x", "\u2028", "é"])),
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.sampled_from(["type", "text", "id"]), inner)),

@@ -241,6 +241,22 @@ def test_what_stays_behind_is_the_same_at_every_cut(stream: bytes) -> None:
     same_at_every_cut(stream)
 
 
+@pytest.mark.parametrize(
+    "done", [b"data: [DONE]\n\n", b"data:  [DONE] \n\n", b"data: [DONE]\n\nd: 2\n\ndata: [DONE]\n\n"]
+)
+def test_what_was_left_over_before_the_sentinel_is_known_at_every_cut(done: bytes) -> None:
+    stream = b'a: 1\ndata: {}\n\n{"b": 1}\n' + done + b"c: 1\n"
+    for cut in range(len(stream)):
+        splitter = SseSplitter()
+        for piece in (stream[:cut], stream[cut:]):
+            splitter.feed(piece)
+        assert splitter.left_before_done == [b"a: 1", b'{"b": 1}']
+        assert splitter.leftover[-1] == b"c: 1"
+    whole = SseSplitter()
+    whole.feed(b"a: 1\ndata: 1\n\n")
+    assert whole.left_before_done == [b"a: 1"]
+
+
 def test_an_id_and_a_waiting_time_stay_over_events() -> None:
     events, last_id, retry_ms, _ = state(b"id: 9\nretry: 250\ndata: a\n\nretry: x\ndata: b\n\n")
     assert ([event.id for event in events], last_id, retry_ms) == (["9", "9"], "9", 250)
