@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from pipeline.assemble import Answer
-from pipeline.events import Event
 from pipeline.output import Frame, Output
 from pipeline.turn import Turn
 from scripts.fuzz import engine
@@ -53,14 +52,14 @@ def faults(wire: str = "all", streams: int = 60) -> str:
 
 
 def number_twice(monkeypatch: pytest.MonkeyPatch) -> str:
-    pushed = Turn.push
+    taken = Turn.take
 
-    def push(turn: Turn, event: Event, producer: str = "ingest") -> Output:
-        made = pushed(turn, event, producer)
+    def take(turn: Turn) -> Output:
+        made = taken(turn)
         made.frames = [Frame(one.number, one.event, one.data.replace(b":7}", b":6}")) for one in made.frames]
         return made
 
-    monkeypatch.setattr(Turn, "push", push)
+    monkeypatch.setattr(Turn, "take", take)
     return "not numbered 0..N"
 
 
@@ -75,19 +74,19 @@ def lose_text(monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def raise_another(monkeypatch: pytest.MonkeyPatch) -> str:
-    def push(*_: Any) -> None:
+    def feed(*_: Any) -> None:
         raise KeyError("x")
 
-    monkeypatch.setattr(Turn, "push", push)
+    monkeypatch.setattr(Turn, "feed", feed)
     return "KeyError"
 
 
 def hang(monkeypatch: pytest.MonkeyPatch) -> str:
-    def push(*_: Any) -> None:
+    def feed(*_: Any) -> None:
         while True:
             pass
 
-    monkeypatch.setattr(Turn, "push", push)
+    monkeypatch.setattr(Turn, "feed", feed)
     monkeypatch.setattr(engine, "HANG_SECONDS", 0.05)
     return "Hang"
 
