@@ -291,7 +291,7 @@ class Items:
             row = KINDS.get(item.get("type", ""))
             if row is not None and row.input is not None and track == f"response.{row.stem}":
                 asked = item.get(row.input)
-                said = text or self._deltas.get(place)  # of what was not streamed, the item's own end may say more than nothing
+                said = text or self._deltas.get(place)  # where nothing was, the item's own end may say more
                 if said and asked != text and not same_json(str(asked), text):
                     yield f"item {index} asks for {asked!r}, not {text!r}"
             if self._deltas.get((index, track, content), "") != text and track.endswith(("_text", "refusal")):
