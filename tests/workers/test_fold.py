@@ -24,8 +24,8 @@ from tests.workers.fold_bench import (
     turn_id,
 )
 from workers.fold import hints
-from workers.fold.partition import PartitionGoneError
 from workers.runtime import failpoints
+from workers.streams.serving import PartitionGoneError
 
 STEPS = ["after_raise", "after_rebuild", "after_adopt", "after_take", "before_commit", "after_commit", "after_hint"]
 

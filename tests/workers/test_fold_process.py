@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import TypeVar
 
+import aiohttp
 import msgspec
 import pytest
 
@@ -32,6 +33,8 @@ from tests.workers.fold_bench import (
 from workers.fold.partition import Partition
 from workers.fold.upkeep import Upkeep
 from workers.fold.worker import FoldWorker
+from workers.observability.health import HealthServer
+from workers.streams.serving import operations_port
 
 T = TypeVar("T")
 
@@ -260,9 +263,11 @@ async def test_a_process_answers_on_its_operations_port(redis_url: str) -> None:
     )
     bench = Bench(redis_url, config)
     async with process(bench) as (worker, _):
-        (server,) = worker._health()
-        assert worker.context.config.service.port == 0
+        (server,) = operations_port(config.service, worker.ownership)
+        assert isinstance(server, HealthServer)
         await wait_until(lambda: worker.ownership.is_connected, "the server")
         await server.start()
+        async with aiohttp.request("GET", f"http://127.0.0.1:{server.port}/readyz") as answer:
+            assert answer.status == 200
         await server.stop()
     await bench.close()

@@ -42,7 +42,3 @@ class Context:
     async def run(self, call: Call[T], /) -> T:
         """Run a ledger call until it is answered; the very same call each time."""
         return await patiently(lambda: self.scripts.run(call), what=call.name, role=ROLE, guard=self.guard)
-
-
-class PartitionGoneError(Exception):
-    """Another owner is at work, or the server was emptied: nothing more may be begun under this token."""

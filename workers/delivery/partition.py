@@ -15,12 +15,13 @@ from ledger.parts import PartRecord, Reply, held_lane
 from ledger.retention import retire_turn
 from ledger.states import Operation, State
 from workers.delivery.asking import Asking
-from workers.delivery.context import Context, PartitionGoneError
+from workers.delivery.context import Context
 from workers.delivery.planner import Planner
 from workers.delivery.recovery import Action, Advance, Ask, Send, Wait, decide
 from workers.delivery.sender import REFUSED_MS, Sender
 from workers.observability import logs, metrics
 from workers.streams.ownership_loop import Partitions
+from workers.streams.serving import PartitionGoneError
 
 POLL_MS = 1_000
 """Longest rest: a wake-up that was lost, or a word of an operator, costs at most this."""

@@ -21,10 +21,11 @@ from pipeline.events import Target
 from pipeline.output import Block
 from pipeline.project.parts import Part
 from pipeline.project.registry import profile_of, project
-from workers.delivery.context import Context, PartitionGoneError
+from workers.delivery.context import Context
 from workers.delivery.pacing import account_of
 from workers.observability import logs, metrics
 from workers.runtime.failpoints import hit
+from workers.streams.serving import PartitionGoneError
 
 KNOWN_TURNS = 1_024
 """Turns whose targets are remembered between blocks."""

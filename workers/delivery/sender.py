@@ -17,7 +17,7 @@ from ledger.states import State
 from workers.config import TargetConfig
 from workers.config.channels import key_window_of
 from workers.delivery.channels.contract import Channel, Message, reconciling
-from workers.delivery.context import ROLE, Context, PartitionGoneError
+from workers.delivery.context import ROLE, Context
 from workers.delivery.gate import Gate
 from workers.delivery.outcomes import Outcome, lost, not_sent
 from workers.delivery.recall import Recalled
@@ -27,6 +27,7 @@ from workers.runtime import entropy
 from workers.runtime.clock import perf_s
 from workers.runtime.failpoints import hit
 from workers.streams.patience import patiently
+from workers.streams.serving import PartitionGoneError
 
 NOT_CONFIGURED_MS = 30_000
 """How soon to look again at a target that this process's configuration does not name; another's may."""

@@ -15,21 +15,21 @@ from ledger.keys import Keyspace
 from ledger.ownership import Raised
 from workers.config import Config
 from workers.delivery.channels.registry import open_channels
-from workers.delivery.context import ROLE, Context, PartitionGoneError
+from workers.delivery.context import ROLE, Context
 from workers.delivery.durability import AT_LEAST_ONCE, Barrier
 from workers.delivery.pacing import Pace
 from workers.delivery.partition import Partition
 from workers.delivery.presence import LOOK_S, Presence
 from workers.observability import logs
-from workers.observability.health import HealthServer
 from workers.runtime import entropy, failpoints
 from workers.runtime.clock import Clock, SystemClock
-from workers.runtime.service import Service, Services
+from workers.runtime.service import Services
 from workers.streams.connection import connect
 from workers.streams.guard import Guard
 from workers.streams.lease import LeaseKeeper
 from workers.streams.news import News
 from workers.streams.ownership_loop import Partitions
+from workers.streams.serving import listen, operations_port, serve
 from workers.streams.startup import check_server
 
 GUARD_S = 1.0
@@ -94,11 +94,14 @@ class DeliveryWorker:
             if context.barrier.guarantee == AT_LEAST_ONCE and context.channels:
                 logs.bind(role=ROLE).warning("targets_at_least_once", targets=sorted(context.channels))
             await self._keeper.start()
-            tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self._watch_server())]
+            tasks = [
+                asyncio.create_task(listen(context.news, context.keys.blocks, self._served)),
+                asyncio.create_task(self._watch_server()),
+            ]
             presence = Presence(context)
             if presence.is_wanted:
                 tasks.append(asyncio.create_task(self._show_typing(presence)))
-            async with Services(*self._health()):
+            async with Services(*operations_port(context.config.service, self.ownership)):
                 await self.ownership.run(stop)
         finally:
             for task, served in list(self._ending.items()):
@@ -118,6 +121,9 @@ class DeliveryWorker:
         await context.barrier.stop()
         await context.client.aclose()
 
+    def _served(self) -> list[Partition]:
+        return [partition for partition, _ in self._serving.values()]
+
     # what the sharing of partitions calls
 
     async def on_acquired(self, partition: int, raised: Raised) -> None:
@@ -125,7 +131,7 @@ class DeliveryWorker:
         failpoints.hit("delivery.after_raise")
         served = Partition(self.context, partition, raised.token, self.ownership)
         self.context.news.watch(self.context.keys.blocks(partition), raised.blocks_position)
-        self._serving[partition] = (served, asyncio.create_task(self._serve(served)))
+        self._serving[partition] = (served, asyncio.create_task(serve(served, self.ownership)))
 
     async def on_release(self, partition: int) -> None:
         """Let the attempts that are out write their receipts, then end; what does not end in time is left in `sending`."""
@@ -148,24 +154,6 @@ class DeliveryWorker:
         self._ending[task] = served
         task.add_done_callback(lambda ended: self._ending.pop(ended, None))
 
-    async def _serve(self, served: Partition) -> None:
-        try:
-            await served.serve()
-        except PartitionGoneError as gone:
-            logs.bind(partition=served.number, token=served.token).warning("partition_given_up", reason=str(gone))
-            self.ownership.give_up(served.number)
-        except Exception:  # noqa: BLE001 - one partition's failure must not end the others
-            logs.bind(partition=served.number, token=served.token).exception("partition_failed")
-            self.ownership.give_up(served.number)
-
-    async def _listen(self) -> None:
-        """Ring at the partitions whose streams have new blocks."""
-        while True:
-            found = await self.context.news.wait()
-            for partition, _ in list(self._serving.values()):
-                if self.context.keys.blocks(partition.number) in found:
-                    partition.ring()
-
     async def _watch_server(self) -> None:
         while True:
             await self.context.guard.check(self.context.client)
@@ -175,12 +163,6 @@ class DeliveryWorker:
         while True:
             await presence.show(self._serving)
             await asyncio.sleep(LOOK_S)
-
-    def _health(self) -> list[Service]:
-        service = self.context.config.service
-        if service.port is None:
-            return []
-        return [HealthServer(service.host, service.port, lambda: self.ownership.is_connected)]
 
 
 async def _abandon(served: Partition, task: asyncio.Task[None]) -> None:

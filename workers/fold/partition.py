@@ -30,6 +30,7 @@ from workers.fold.rebuild import machine_before, rebuild, what_was_told
 from workers.observability import logs, metrics
 from workers.runtime import entropy, failpoints
 from workers.runtime.clock import perf_s
+from workers.streams.serving import PartitionGoneError
 
 CAREFUL_FROM = 3
 """Take-overs in a row without a commit, from which on entries are folded one at a time, each marked first."""
@@ -41,10 +42,6 @@ READ_AHEAD_BYTES = 256 * 1024
 """Of their events so much comes with it; a turn that has no room there is read slice by slice, when its time has come."""
 STEP_EVENTS = 200
 """Events folded in one go, before other partitions of the process get their turn."""
-
-
-class PartitionGoneError(Exception):
-    """The partition cannot be served under this token any more; it is to be given up."""
 
 
 class Partition:

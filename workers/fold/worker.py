@@ -7,18 +7,18 @@ from ledger.keys import Keyspace
 from ledger.ownership import Raised
 from workers.config import Config
 from workers.fold.context import ROLE, Context
-from workers.fold.partition import Partition, PartitionGoneError
+from workers.fold.partition import Partition
 from workers.fold.upkeep import Upkeep
-from workers.observability import logs, metrics
-from workers.observability.health import HealthServer
+from workers.observability import metrics
 from workers.runtime import entropy, failpoints
 from workers.runtime.clock import Clock, SystemClock
-from workers.runtime.service import Service, Services
+from workers.runtime.service import Services
 from workers.streams.connection import connect
 from workers.streams.guard import Guard
 from workers.streams.lease import LeaseKeeper
 from workers.streams.news import News
 from workers.streams.ownership_loop import Partitions
+from workers.streams.serving import listen, operations_port, serve
 from workers.streams.startup import check_server
 
 
@@ -53,7 +53,7 @@ class FoldWorker:
             **times,
         )
         self._serving: dict[int, tuple[Partition, asyncio.Task[None]]] = {}
-        self._upkeep = Upkeep(self.context, lambda: [partition for partition, _ in self._serving.values()])
+        self._upkeep = Upkeep(self.context, self._served)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until the event is set, then hand over."""
@@ -65,8 +65,11 @@ class FoldWorker:
             ):
                 return
             await self._keeper.start()
-            tasks = [asyncio.create_task(self._upkeep.run(ended)), asyncio.create_task(self._listen())]
-            async with Services(*self._health()):
+            tasks = [
+                asyncio.create_task(self._upkeep.run(ended)),
+                asyncio.create_task(listen(context.news, context.keys.log, self._served)),
+            ]
+            async with Services(*operations_port(context.config.service, self.ownership)):
                 await self.ownership.run(stop)
         finally:
             ended.set()
@@ -78,12 +81,15 @@ class FoldWorker:
             await self.context.news.close()
             await self.context.client.aclose()
 
+    def _served(self) -> list[Partition]:
+        return [partition for partition, _ in self._serving.values()]
+
     # what the sharing of partitions calls
 
     async def on_acquired(self, partition: int, raised: Raised) -> None:
         """Begin to serve a partition."""
         served = Partition(self.context, partition, raised, on_serving=self.ownership.tell_served)
-        self._serving[partition] = (served, asyncio.create_task(self._serve(served)))
+        self._serving[partition] = (served, asyncio.create_task(serve(served, self.ownership)))
 
     async def on_release(self, partition: int) -> None:
         """Commit what is folded and end; an owner that cannot, because the server is away, leaves it to its successor."""
@@ -103,30 +109,6 @@ class FoldWorker:
         if served is not None:
             served[1].cancel()
             _forget_measures(partition)
-
-    async def _serve(self, served: Partition) -> None:
-        try:
-            await served.serve()
-        except PartitionGoneError as gone:
-            logs.bind(partition=served.number, token=served.token).warning("partition_given_up", reason=str(gone))
-            self.ownership.give_up(served.number)
-        except Exception:  # noqa: BLE001 - one partition's failure must not end the others
-            logs.bind(partition=served.number, token=served.token).exception("partition_failed")
-            self.ownership.give_up(served.number)
-
-    async def _listen(self) -> None:
-        """Ring at the partitions whose logs have something new."""
-        while True:
-            found = await self.context.news.wait()
-            for partition, _ in list(self._serving.values()):
-                if self.context.keys.log(partition.number) in found:
-                    partition.ring()
-
-    def _health(self) -> list[Service]:
-        service = self.context.config.service
-        if service.port is None:
-            return []
-        return [HealthServer(service.host, service.port, lambda: self.ownership.is_connected)]
 
 
 def _forget_measures(partition: int) -> None:
