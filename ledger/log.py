@@ -175,18 +175,9 @@ def publish(
 ) -> Call[PublishReply]:
     """Add a batch of events to the log; Full when memory is short. The first terminal ends the turn."""
     _check_batch(events_json, n, producer)
-    partition = keys.partition_of_turn(turn)
     return Call(
         "publish",
-        (
-            keys.turn(turn),
-            keys.log(partition),
-            keys.entries(turn),
-            keys.inflight(partition),
-            keys.requests(partition),
-            keys.deadlines(partition),
-            keys.committed(partition),
-        ),
+        _written(keys, turn),
         (turn, token, producer, first_seq, n, events_json, terminal or ""),
         _decode_publish,
     )
@@ -205,21 +196,25 @@ def append_if_tail(
 ) -> Call[PublishReply]:
     """Add the fold owner's own events, only if `tail` is still the turn's last log entry ("" when it has none)."""
     _check_batch(events_json, n, INGEST)
-    partition = keys.partition_of_turn(turn)
     return Call(
         "append_if_tail",
-        (
-            keys.turn(turn),
-            keys.log(partition),
-            keys.entries(turn),
-            keys.inflight(partition),
-            keys.requests(partition),
-            keys.deadlines(partition),
-            keys.committed(partition),
-            keys.owner("fold", partition),
-        ),
+        (*_written(keys, turn), keys.owner("fold", keys.partition_of_turn(turn))),
         (turn, token, tail, first_seq, n, events_json, terminal or ""),
         _decode_publish,
+    )
+
+
+def _written(keys: Keyspace, turn: str) -> tuple[str, ...]:
+    """The keys that adding events to the log writes or looks at."""
+    partition = keys.partition_of_turn(turn)
+    return (
+        keys.turn(turn),
+        keys.log(partition),
+        keys.entries(turn),
+        keys.inflight(partition),
+        keys.requests(partition),
+        keys.deadlines(partition),
+        keys.committed(partition),
     )
 
 
