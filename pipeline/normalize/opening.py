@@ -2,7 +2,7 @@
 
 from pipeline.normalize.sse import BOM
 
-_SPACES = 256  # bytes of white space behind which a body is taken for a stream
+_SPACES = 256  # bytes of white space that are kept: some servers write blank lines for as long as their answer takes
 
 
 class Opening:
@@ -15,9 +15,12 @@ class Opening:
 
     def feed(self, data: bytes) -> bytes:
         """Take bytes; give those that are free to be read."""
-        self._held += data
-        begun = self._held.removeprefix(BOM).lstrip()
-        if (not begun and len(self._held) < _SPACES) or BOM.startswith(self._held):
+        held = self._held + data
+        mark = BOM if held.startswith(BOM) else b""
+        begun = held[len(mark) :].lstrip()
+        spaces = held[len(mark) : len(held) - len(begun)]
+        self._held = mark + spaces[-_SPACES:] + begun
+        if not begun or BOM.startswith(held):
             return b""
         self.is_known = True
         self.is_json = begun[:1] in {b"{", b"["}

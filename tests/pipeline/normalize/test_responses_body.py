@@ -50,6 +50,13 @@ def test_a_stream_that_begins_with_a_brace_is_a_stream_after_all() -> None:
     assert notation(run(b"{}" + data))[-1] == "done completed"
 
 
+@pytest.mark.parametrize("spaces", [255, 256, 700])
+def test_however_long_a_server_writes_blank_lines_its_whole_answer_is_one(spaces: int) -> None:
+    data = b"\n" * spaces + json.dumps(RESPONSE).encode()
+    for cuts in ([], [spaces], [256], range(len(data))):
+        assert notation(run(data, cuts=cuts))[-2:] == ["f 0.0 text 'Hi'", "done completed +usage"]
+
+
 def test_white_space_before_a_stream_is_none_of_our_business() -> None:
     data = b"\n" * 700 + body(added(message()), delta("Hi"), completed())
     for cuts in (range(0), range(len(data)), range(0, len(data), 300)):
