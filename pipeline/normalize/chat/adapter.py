@@ -75,8 +75,8 @@ class ChatAdapter(FramedAdapter):
         delta: Json = next((one["delta"] for one in choices if isinstance(one.get("delta"), dict)), {})
         if event.track in _MEMBERS:
             return [delta.get(_MEMBERS[event.track])]
-        if event.track == "reasoning":
-            return [delta[name] for name in REASONING if delta.get(name)]
+        if event.track == "reasoning":  # details are compared with the text each time
+            return [] if delta.get("reasoning_details") else [delta[name] for name in REASONING if delta.get(name)]
         pieces = delta.get("tool_calls")
         piece = Piece(pieces[0]) if pieces and len(pieces) == 1 else None
         return [piece.arguments] if piece is not None and not piece.name else []

@@ -84,7 +84,9 @@ def follow(scribe: Scribe, delta: Delta) -> bool:
 def learn(scribe: Scribe, delta: Delta, events: list[Event]) -> None:
     """Remember what became of a delta, if it is one event and nothing was wrong."""
     event = events[0] if len(events) == 1 else None
-    if not isinstance(event, TextDelta) or event.wire is None or "defects" in event.wire or not delta.item_id:
+    if not isinstance(event, TextDelta) or event.wire is None or "defects" in event.wire:
+        return
+    if not delta.item_id or not delta.type:  # what has no type goes by the name that the stream gives it
         return
     if len(scribe.routes) >= _MANY:
         scribe.routes.clear()

@@ -34,6 +34,7 @@ CHAT: list[Json | str] = [
     _CHUNK({"reasoning_content": "tt", "reasoning": "tt"}),
     _CHUNK({"reasoning_content": "u", "reasoning": "v"}),
     *(_CHUNK({"reasoning": words, "channel": "analysis"}) for words in ("r", "s", "analysis")),
+    *(_CHUNK({"reasoning": words, "reasoning_details": [{"text": "t", "type": "y"}]}) for words in ("r", "s", "t")),
     *(_CHUNK({"content": words, "copy": words}) for words in ("o", "oo")),
     *(_CHUNK({"content": words}, choice={"logprobs": {"content": [{"token": "p"}]}}) for words in ("p", "q")),
     _CHUNK({"refusal": "p"}, choice={"logprobs": {"refusal": [{"token": "p"}]}}),
@@ -101,6 +102,7 @@ def _same(run: Callable[[bytes], list[Event]], data: bytes) -> None:
 
 @given(st.lists(st.sampled_from(CHAT), max_size=20))
 @example([chat.text("a"), chat.text("a"), chat.text("b"), _CHUNK({"content": "f"}, finish="stop"), chat.text("b")])
+@example([_CHUNK({"reasoning": words, "reasoning_details": [{"text": "t"}]}) for words in "rst"])
 def test_chunks_that_are_alike_are_told_as_if_each_was_read(frames: Sequence[Json | str]) -> None:
     _same(chat.run, chat.body(*[one for frame in frames for one in (frame, frame)], chat.STOP, chat.DONE))
 

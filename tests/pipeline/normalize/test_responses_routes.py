@@ -1,5 +1,6 @@
 """Deltas that are like one before pass without being asked about anew: whatever lies between them, the events are the same."""
 
+import json
 from typing import Any
 
 import pytest
@@ -88,6 +89,13 @@ def test_an_upstream_that_names_items_anew_with_each_delta_is_not_remembered_for
 
 def test_a_delta_without_its_items_id_is_asked_about_each_time() -> None:
     assert [event.text for event in streamed(*(delta(text, item_id="") for text in "abc"))] == ["a", "b", "c"]
+
+
+def test_a_delta_without_a_type_is_asked_about_each_time() -> None:
+    named = json.dumps(delta("x", item_id="m.delta") | {"type": ""})
+    lines = "".join(f"event: response.{kind}.delta\ndata: {named}\n\n" for kind in ("output_text",) * 3 + ("refusal",))
+    told = run(body(added(message("m.delta"))) + lines.encode())
+    assert [event.track for event in told if isinstance(event, TextDelta)] == ["text", "text", "text", "refusal"]
 
 
 FRAMES: list[Frame] = [
