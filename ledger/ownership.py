@@ -148,7 +148,7 @@ def read_notice(payload: str | bytes) -> tuple[Notice, int] | None:
     try:
         ((word, partition),) = json.loads(payload).items()
         return Notice(word), int(partition)
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
 
 

@@ -232,6 +232,25 @@ async def test_a_sign_of_another_version_makes_a_worker_look_around(redis_url: s
         await wait_until(lambda: counts(a) == [8], "the one that was given up")
 
 
+async def test_a_partition_that_there_is_not_is_not_taken_whatever_is_told_of_it(redis_url: str) -> None:
+    async with fleet(redis_url, "a", lease_ms=3 * SELDOM_MS, renew_ms=SELDOM_MS) as (a,):
+        call = raise_owner(KEYS, role="test", partition=3, worker="other", nonce="n", lease_ms=SELDOM_MS)
+        other = await Scripts(a.client).run(call)
+        assert isinstance(other, Raised)
+        await a.start()
+        await wait_until(lambda: counts(a) == [7], "the others")
+        await Scripts(a.client).run(release_owner(KEYS, role="test", partition=3, token=other.token))
+
+        async def heard(payload: str) -> bool:
+            return bool(await a.client.execute_command("PUBLISH", KEYS.freed("test"), payload) == 1)
+
+        await wait_until(lambda: heard('{"freed": 99}'), "somebody to listen")
+        for payload in ('{"freed": -1}', '{"freed": 1e999}', "[" * 9_999, '{"freed": 3}'):
+            assert await heard(payload)
+        await wait_until(lambda: counts(a) == [8], "the one that was given up")
+        assert sorted(a.partitions.owned) == list(range(8))
+
+
 async def test_a_release_that_the_server_refuses_is_left_to_the_lease(redis_url: str) -> None:
     async with fleet(redis_url, "a") as (a,):
         await a.start()

@@ -321,7 +321,7 @@ class Partitions:
             case (Notice.SERVED, partition):
                 self._handover.served(partition)
                 return
-            case (Notice.FREED, partition):
+            case (Notice.FREED, partition) if 0 <= partition < self._keys.partitions:
                 self._offered.add(partition)
             case _:
                 self._look_at_ms = 0
