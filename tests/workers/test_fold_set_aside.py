@@ -31,6 +31,7 @@ from tests.workers.fold_bench import (
 )
 from tests.workers.test_fold_children import CHILD, PARENT, caught_up, told
 from workers.commands.refold import DIFFERENT, SAME, Refolded, compare, fold
+from workers.fold.partition import CAREFUL_FROM
 from workers.runtime import failpoints
 
 TURN = turn_id(1)
@@ -340,3 +341,19 @@ async def test_an_event_that_cannot_be_folded_and_a_fold_that_cannot_end_gives_o
     assert (end.code, end.text) == ("fold_error", "".join(FED))
     assert (await refolded(bench)).result == SAME
     assert await has_frames(bench, TURN)
+
+
+async def test_an_owner_that_is_stopped_before_it_begins_forgets_no_owner_that_was_lost(bench: Bench) -> None:
+    await held_and_marked(bench, owners=3)
+    context, served = bench.context(), list[int]()
+    stopped = await bench.take_over(context)
+    assert stopped._raised.idle_raises >= CAREFUL_FROM
+    stopped._on_serving = served.append
+    stopped.stop()
+    await stopped.serve()
+    assert served == [], "nobody is told that it serves"
+    successor = await bench.take_over(context)
+    assert (successor._raised.suspect, successor._raised.suspect_lost) == (TURN, 3)
+    await context.news.close()
+    await context.client.aclose()
+    assert (await set_aside(bench)).text == "".join(FED)

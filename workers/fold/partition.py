@@ -87,7 +87,8 @@ class Partition:
         """Serve until stopped; raises PartitionGoneError when the token or the position is not ours any more."""
         failpoints.hit("fold.after_raise")
         try:
-            await self._prepare()
+            if not await self._prepare():
+                return
             self.is_serving = True
             self._on_serving(self.number)
             while not self._stopping.is_set():
@@ -103,9 +104,9 @@ class Partition:
 
     # taking over
 
-    async def _prepare(self) -> None:
-        """Rebuild what is in flight, then adopt what is pending; nothing is taken before."""
-        started = perf_s()
+    async def _prepare(self) -> bool:
+        """Rebuild what is in flight, then adopt what is pending; nothing is taken before. False when it was stopped in between."""
+        started, brought = perf_s(), False
         careful = self._raised.idle_raises >= CAREFUL_FROM
         async with self._context.rebuilding():
             # The suspect first: another turn's mark would hide how often it was tried.
@@ -115,10 +116,11 @@ class Partition:
                 if self._stopping.is_set():
                     break
                 await self._bring_back(turns[first : first + step], careful=careful)
-        if careful:
+                brought = True
+        if careful and brought:  # until then the mark is of the owners before, and counts them
             await self._mark("", "")
         if self._stopping.is_set():
-            return
+            return False
         metrics.FOLD_REBUILD.observe(perf_s() - started)
         failpoints.hit("fold.after_rebuild")
         call = adopt(self._context.keys, self.number, token=self.token, consumer=self._context.worker)
@@ -129,6 +131,7 @@ class Partition:
             self._careful_until = adopted.taken
             self._log.warning("folding_with_care", idle_raises=self._raised.idle_raises, until=adopted.taken)
         self._context.news.watch(self._log_key, self._held)
+        return True
 
     async def _bring_back(self, turns: Sequence[str], *, careful: bool) -> None:
         """Read turns together; then fold one after the other."""
