@@ -91,6 +91,9 @@ def test_what_is_beyond_the_bound_of_the_output_stays_suppressed() -> None:
     assert (rest.text, rest.markers) == ("x" * 150, {"suppressed": True, "reason": "max_output_chars"})
     assert told.answer == "x" * 100
     assert last_blocks(told, max_output_chars=300)[0].markers == {}
+    told.frames(frame(THOUGHT, "Hm."))
+    thought = last_blocks(told, max_output_chars=100, reasoning="shown")[0]
+    assert thought.markers == {"kind": "reasoning", "suppressed": True, "reason": "max_output_chars"}
 
 
 def test_blocks_that_are_ahead_of_the_frames_leave_nothing() -> None:

@@ -6,6 +6,7 @@ the rest was held. Nothing is spliced, since not a character is given out that w
 """
 
 import re
+from typing import Any
 
 import msgspec
 
@@ -64,6 +65,11 @@ class Told:
         """The text of the blocks that was shown."""
         return "".join(self._shown)
 
+    @property
+    def chars(self) -> int:
+        """How long the answer's text is; frames or blocks may be ahead."""
+        return max(sum(map(len, of[TEXT])) for of in (self._read, self._carried))
+
     def rests(self) -> list[tuple[str, str, str]]:
         """Of each kind, in the order in which it is given out, the text that blocks carry and what was read beyond it.
 
@@ -82,32 +88,34 @@ class Told:
 def ending(told: Told, settings: StreamSettings, code: str, *, number: int) -> list[Block]:
     """The last blocks of a turn that fails by this name, from `number` on: what was held, by the policy for failures, and its note."""
     blocks: list[Block] = []
+    bound = settings.max_output_chars
+    reason = "failed" if settings.on_failure == "suppress" else ""
+    if not reason and bound and told.chars > bound:
+        reason = "max_output_chars"  # when it was crossed, all before it was given out; nothing is shown behind it
     for kind, carried, rest in told.rests():
         if kind == REFUSAL:
-            markers = {"kind": REFUSAL, "note": rest}
-            blocks.append(Block(ordinal=number + len(blocks), text="", markers=markers))
+            note = {"kind": REFUSAL, "note": rest}
+            blocks.append(Block(ordinal=number + len(blocks), text="", markers=note))
         elif kind == TEXT or settings.reasoning != "hidden":
-            blocks += _cut(kind, carried, rest, settings, number + len(blocks))
+            markers: dict[str, Any] = {"kind": kind} if kind else {}
+            if reason:
+                markers |= {"suppressed": True, "reason": reason}
+            blocks += _cut(carried, rest, settings, markers, number + len(blocks))
     if settings.on_failure != "note":
         return blocks
-    note = failure_note(code)
+    line = failure_note(code)
     if blocks and not blocks[-1].markers:
         last = blocks.pop()
-        return [*blocks, Block(last.ordinal, last.text, last.opener, last.closer, last.separator, {"note": note})]
-    return [*blocks, Block(ordinal=number + len(blocks), text="", markers={"kind": "note", "note": note})]
+        return [*blocks, Block(last.ordinal, last.text, last.opener, last.closer, last.separator, {"note": line})]
+    return [*blocks, Block(ordinal=number + len(blocks), text="", markers={"kind": "note", "note": line})]
 
 
-def _cut(kind: str, carried: str, rest: str, settings: StreamSettings, number: int) -> list[Block]:
+def _cut(carried: str, rest: str, settings: StreamSettings, markers: dict[str, Any], number: int) -> list[Block]:
     """The rest of a text in blocks; a fence that was open goes on."""
     numbers = Numbers()
     assembler = Assembler(settings, numbers)
     assembler.push(carried)
     assembler.flush(final=True)
-    bound = settings.max_output_chars
-    reason = "failed" if settings.on_failure == "suppress" else ""
-    if not reason and kind == TEXT and bound and len(carried) + len(rest) > bound:
-        reason = "max_output_chars"  # up to the bound all of it was given out when it was crossed
-    markers = {"kind": kind} if kind else {}
-    assembler.markers = {**markers, "suppressed": True, "reason": reason} if reason else markers
+    assembler.markers = markers
     numbers.next = number
     return assembler.push(rest) + assembler.flush(final=True)
