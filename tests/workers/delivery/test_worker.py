@@ -91,6 +91,21 @@ async def test_whatever_a_dead_owner_left_is_finished_by_the_next(
     assert site.receiver.repeats == repeats
 
 
+async def test_what_a_dead_owner_had_taken_is_planned_before_what_came_after_it(
+    site: Site, at_failpoint: Arrange
+) -> None:
+    reached = asyncio.Event()
+    at_failpoint("delivery.after_take", reached.set)
+    turn = await site.turn("hook", blocks=2)
+    first = site.start()
+    await asyncio.wait_for(reached.wait(), 10)
+    await first.drop()
+    await site.desk.add_block(2, turn, text="text 2")
+    site.start()
+    await site.until(3, State.SENT)
+    assert texts(site) == wanted(3)
+
+
 @pytest.mark.parametrize(("point", "shown"), [("delivery.after_intent", 2), ("delivery.after_answer", 3)])
 async def test_a_console_is_never_written_twice_and_the_rest_is_unknown(
     site: Site, at_failpoint: Arrange, point: str, shown: int
