@@ -99,7 +99,7 @@ class DeliveryConfig(Section, frozen=True, kw_only=True):
     age_limit_ms: int = 24 * HOUR
     """A delivery that is neither sent nor unknown by then is dead."""
     unknown_hold_ms: int = 5 * MINUTE
-    """How long an unknown delivery holds back its lane."""
+    """How long an unknown delivery holds back its lane; where its channel can be asked, whoever takes over later asks for a quarantine first."""
     unknown_max_ms: int = 7 * DAY
     """How long it is kept for a person to resolve, before it counts as abandoned."""
     backoff_base_ms: int = 500

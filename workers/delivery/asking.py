@@ -15,7 +15,7 @@ from ledger.states import Operation
 from workers.delivery.channels.contract import reconciling
 from workers.delivery.context import Context
 from workers.delivery.outcomes import Found
-from workers.delivery.recovery import Advance
+from workers.delivery.recovery import Advance, Asked
 from workers.observability import logs, metrics
 from workers.runtime import entropy
 
@@ -27,7 +27,7 @@ REMEMBERED = 10_000
 class _Unclear:
     attempt: str
     times: int
-    again_at: int
+    asked: Asked
 
 
 class Asking:
@@ -39,10 +39,10 @@ class Asking:
         self._backoff = Backoff(first_ms=config.backoff_base_ms, cap_ms=config.backoff_max_ms)
         self._unclear: OrderedDict[str, _Unclear] = OrderedDict()
 
-    def again_at(self, part: PartRecord) -> int:
-        """From when on the channel may be asked for the part's last attempt, in Redis TIME."""
+    def so_far(self, part: PartRecord) -> Asked:
+        """What was asked for the part's last attempt, in Redis TIME."""
         known = self._unclear.get(part.id)
-        return known.again_at if known is not None and known.attempt == part.attempt else 0
+        return known.asked if known is not None and known.attempt == part.attempt else Asked()
 
     async def ask(self, part: PartRecord, *, now_ms: int) -> Advance | None:
         """Ask once; what follows from the answer, None when it settles nothing."""
@@ -63,10 +63,11 @@ class Asking:
         )
 
     def _remember(self, part: PartRecord, now_ms: int) -> None:
-        known = self._unclear.pop(part.id, None)
+        before, known = self.so_far(part), self._unclear.pop(part.id, None)
         times = known.times + 1 if known is not None and known.attempt == part.attempt else 1
         wait_ms = self._backoff.wait_ms(times, chance=entropy.jitter(0, 1))
-        self._unclear[part.id] = _Unclear(attempt=part.attempt, times=times, again_at=now_ms + max(wait_ms, 1))
+        asked = Asked(since=before.since or now_ms, again_at=now_ms + max(wait_ms, 1))
+        self._unclear[part.id] = _Unclear(attempt=part.attempt, times=times, asked=asked)
         if len(self._unclear) > REMEMBERED:
             self._unclear.popitem(last=False)
         logs.bind(delivery=part.id).info("asked_in_vain", times=times, wait_ms=wait_ms)

@@ -204,7 +204,7 @@ class Partition:
             token=self.token,
             policy=self._sender.policy(part),
             may_age=self._context.guard.may_take_over(),
-            asked_again_at=self._asking.again_at(part),
+            asked=self._asking.so_far(part),
         )
 
     async def _advance(self, part: PartRecord, action: Advance) -> Step:

@@ -39,6 +39,14 @@ class Policy:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What this process has asked a channel about a part's last attempt, in vain: since when, and when again; 0 for never."""
+
+    since: int = 0
+    again_at: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Wait:
     """Nothing can be done for so long."""
 
@@ -71,18 +79,15 @@ Action = Wait | Send | Ask | Advance
 
 
 def decide(
-    part: PartRecord, *, now_ms: int, token: str, policy: Policy, may_age: bool, asked_again_at: int = 0
+    part: PartRecord, *, now_ms: int, token: str, policy: Policy, may_age: bool, asked: Asked | None = None
 ) -> Action:
-    """What to do with the part now. `may_age`: age limits may act (not within a lease after the server was away).
-
-    `asked_again_at`: the channel was asked for this attempt, did not know, and is not asked again before this.
-    """
+    """What to do with the part now. `may_age`: age limits may act (not within a lease after the server was away)."""
     if part.state in {State.PENDING, State.RETRY}:
         return _waiting(part, now_ms, policy, may_age=may_age)
     if part.state is State.SENDING:
         return _sending(part, now_ms, token, policy)
     if part.state is State.UNKNOWN:
-        return _unknown(part, now_ms, policy, may_age=may_age, asked_again_at=asked_again_at)
+        return _unknown(part, now_ms, policy, may_age=may_age, asked=asked or Asked())
     return Wait(ms=OWN_ATTEMPT_MS)
 
 
@@ -116,7 +121,7 @@ def _sending(part: PartRecord, now_ms: int, token: str, policy: Policy) -> Actio
     return Advance(operation=Operation.RECOVER, note="its sender is gone", quarantine_ms=policy.quarantine_ms)
 
 
-def _unknown(part: PartRecord, now_ms: int, policy: Policy, *, may_age: bool, asked_again_at: int) -> Action:
+def _unknown(part: PartRecord, now_ms: int, policy: Policy, *, may_age: bool, asked: Asked) -> Action:
     quarantine = policy.quarantine_ms
     over_at = part.attempt_at + quarantine
     if now_ms < over_at:
@@ -124,11 +129,12 @@ def _unknown(part: PartRecord, now_ms: int, policy: Policy, *, may_age: bool, as
     if policy.key_window_ms and _key_protects(part, now_ms, policy):
         return Advance(operation=Operation.REKEY, note="again by key", quarantine_ms=quarantine, asks_window=True)
     if policy.reconciles:
-        if now_ms >= asked_again_at:
+        if now_ms >= asked.again_at:
             return Ask()
-        held_until = part.unknown_at + policy.unknown_hold_ms
+        # Whoever took over late asks for a while: what turns out not to be there would come behind what overtook it.
+        held_until = max(part.unknown_at + policy.unknown_hold_ms, asked.since + quarantine)
         if part.in_lane and now_ms < held_until:
-            return Wait(ms=min(asked_again_at, held_until) - now_ms)
+            return Wait(ms=min(asked.again_at, held_until) - now_ms)
     if policy.on_unknown == "drop":
         return Advance(operation=Operation.DROP, note="policy drop", quarantine_ms=quarantine)
     if policy.on_unknown == "resend" and now_ms - part.created_at < policy.age_limit_ms:

@@ -6,7 +6,7 @@ import pytest
 
 from ledger.parts import PartRecord, part_from_hash
 from ledger.states import Operation, State
-from workers.delivery.recovery import Action, Advance, Ask, Policy, Send, Wait, decide
+from workers.delivery.recovery import Action, Advance, Ask, Asked, Policy, Send, Wait, decide
 
 NOW = 1_000_000
 POLICY: dict[str, Any] = {
@@ -128,6 +128,26 @@ def test_a_channel_is_asked_after_the_quarantine_and_where_no_key_protects() -> 
 def test_what_the_channel_does_not_know_waits_for_the_next_question_then_for_a_person() -> None:
     policy = Policy(**{**POLICY, **ASKED, "on_unknown": "resend"})
     fresh = part(State.UNKNOWN, **{**OLD, "unknown_at": NOW - 1_000})
-    asked: dict[str, Any] = {"now_ms": NOW, "token": "2:new", "may_age": True, "asked_again_at": NOW + 50}
+    asked: dict[str, Any] = {
+        "now_ms": NOW,
+        "token": "2:new",
+        "may_age": True,
+        "asked": Asked(since=NOW - 1_000, again_at=NOW + 50),
+    }
     assert decide(fresh, policy=policy, **asked) == Wait(ms=50)
     assert operation(decide(part(State.UNKNOWN, **OLD), policy=policy, **asked)) is Operation.RESEND
+
+
+@pytest.mark.parametrize("on_unknown", ["hold", "resend", "drop"])
+def test_whoever_takes_over_after_the_hold_asks_for_a_quarantine_before_others_go_first(on_unknown: str) -> None:
+    policy = Policy(**{**POLICY, **ASKED, "on_unknown": on_unknown})
+    old = part(State.UNKNOWN, **OLD)
+
+    def after(since: int) -> Action:
+        asked = Asked(since=since, again_at=NOW + 50)
+        return decide(old, now_ms=NOW, token="2:new", policy=policy, may_age=True, asked=asked)
+
+    assert after(NOW) == after(NOW - 900) == Wait(ms=50)
+    assert after(NOW - 960) == Wait(ms=40)
+    expected = {"hold": Operation.STEP_ASIDE, "resend": Operation.RESEND, "drop": Operation.DROP}
+    assert operation(after(NOW - 1_000)) is expected[on_unknown]
