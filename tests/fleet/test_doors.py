@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +138,26 @@ async def test_a_turn_is_carried_by_the_least_user_that_the_doctor_prints(
             assert (await doctor(alone, url=url))["rights"]["level"] == "ok"
 
 
+@asynccontextmanager
+async def on_cluster(cluster: Cluster, folder: Path, environ: dict[str, str]) -> AsyncIterator[tuple[Fleet, Receiver]]:
+    """A fleet on a cluster, which carries a text from one upstream to one receiver."""
+    async with (
+        Upstream(text("Of many nodes.", pieces=3)) as upstream,
+        Receiver() as receiver,
+        Fleet(
+            cluster.url,
+            folder,
+            upstreams={"sample": {"base_url": upstream.base_url}},
+            targets={"hook": {"channel": "webhook", "url": receiver.url}},
+            cluster=True,
+            environ=environ,
+        ) as fleet,
+    ):
+        for role in (*CARRIERS, "gateway"):
+            await fleet.start(role)
+        yield fleet, receiver
+
+
 async def test_a_turn_is_carried_on_a_cluster_by_the_least_user(tmp_path: Path) -> None:
     rule = acl_rule(Keyspace(), cluster=True, durable="none").replace("PASSWORD", "word")
     with Cluster() as cluster:
@@ -143,20 +165,7 @@ async def test_a_turn_is_carried_on_a_cluster_by_the_least_user(tmp_path: Path) 
             with node.client() as client:
                 client.execute_command(*rule.split())
         environ = {"FOLDLINE_REDIS_URL": f"redis://foldline:word@127.0.0.1:{cluster.servers[0].port}/0"}
-        async with (
-            Upstream(text("Of many nodes.", pieces=3)) as upstream,
-            Receiver() as receiver,
-            Fleet(
-                cluster.url,
-                tmp_path,
-                upstreams={"sample": {"base_url": upstream.base_url}},
-                targets={"hook": {"channel": "webhook", "url": receiver.url}},
-                cluster=True,
-                environ=environ,
-            ) as fleet,
-        ):
-            for role in (*CARRIERS, "gateway"):
-                await fleet.start(role)
+        async with on_cluster(cluster, tmp_path, environ) as (fleet, receiver):
             assert (await fleet.settled(await fleet.submit(targets=["hook"]))).state == "completed"
             assert [body["text"] for body in receiver.texts] == ["Of many nodes."]
         for node in cluster.servers:
@@ -169,20 +178,8 @@ async def test_a_turn_is_carried_on_a_cluster_through_tls(tmp_path: Path, alone:
     with tls_cluster(authority) as cluster:
         first = cluster.servers[0]
         settings = {"url": f"rediss://127.0.0.1:{first.door}/0", "ca_file": str(authority.file)}
-        async with (
-            Upstream(text("Of many nodes.", pieces=3)) as upstream,
-            Receiver() as receiver,
-            Fleet(
-                cluster.url,
-                tmp_path,
-                upstreams={"sample": {"base_url": upstream.base_url}},
-                targets={"hook": {"channel": "webhook", "url": receiver.url}},
-                cluster=True,
-                environ={f"FOLDLINE_REDIS_{name.upper()}": value for name, value in settings.items()},
-            ) as fleet,
-        ):
-            for role in (*CARRIERS, "gateway"):
-                await fleet.start(role)
+        environ = {f"FOLDLINE_REDIS_{name.upper()}": value for name, value in settings.items()}
+        async with on_cluster(cluster, tmp_path, environ) as (fleet, receiver):
             turns = [
                 await fleet.submit(targets=["hook"], session=f"s{number}", turn_hex=f"{number:024x}")
                 for number in range(6)

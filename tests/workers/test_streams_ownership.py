@@ -216,14 +216,19 @@ async def test_a_lone_worker_waits_for_nobody_when_it_stops(redis_url: str) -> N
         await wait_until(lambda: a.task is not None and a.task.done(), "its end")
 
 
+async def all_but_one(worker: Worker) -> None:
+    """Start a worker that takes all partitions but one, which was another's and is given up, untold, once it has them."""
+    call = raise_owner(KEYS, role="test", partition=3, worker="other", nonce="n", lease_ms=SELDOM_MS)
+    other = await Scripts(worker.client).run(call)
+    assert isinstance(other, Raised)
+    await worker.start()
+    await wait_until(lambda: counts(worker) == [7], "the others")
+    await Scripts(worker.client).run(release_owner(KEYS, role="test", partition=3, token=other.token))
+
+
 async def test_a_sign_of_another_version_makes_a_worker_look_around(redis_url: str) -> None:
     async with fleet(redis_url, "a", lease_ms=3 * SELDOM_MS, renew_ms=SELDOM_MS) as (a,):
-        call = raise_owner(KEYS, role="test", partition=3, worker="other", nonce="n", lease_ms=SELDOM_MS)
-        other = await Scripts(a.client).run(call)
-        assert isinstance(other, Raised)
-        await a.start()
-        await wait_until(lambda: counts(a) == [7], "the others")
-        await Scripts(a.client).run(release_owner(KEYS, role="test", partition=3, token=other.token))
+        await all_but_one(a)
 
         async def heard() -> bool:
             return bool(await a.client.execute_command("PUBLISH", KEYS.freed("test"), "") == 1)
@@ -234,12 +239,7 @@ async def test_a_sign_of_another_version_makes_a_worker_look_around(redis_url: s
 
 async def test_a_partition_that_there_is_not_is_not_taken_whatever_is_told_of_it(redis_url: str) -> None:
     async with fleet(redis_url, "a", lease_ms=3 * SELDOM_MS, renew_ms=SELDOM_MS) as (a,):
-        call = raise_owner(KEYS, role="test", partition=3, worker="other", nonce="n", lease_ms=SELDOM_MS)
-        other = await Scripts(a.client).run(call)
-        assert isinstance(other, Raised)
-        await a.start()
-        await wait_until(lambda: counts(a) == [7], "the others")
-        await Scripts(a.client).run(release_owner(KEYS, role="test", partition=3, token=other.token))
+        await all_but_one(a)
 
         async def heard(payload: str) -> bool:
             return bool(await a.client.execute_command("PUBLISH", KEYS.freed("test"), payload) == 1)
